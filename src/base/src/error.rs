@@ -1,0 +1,178 @@
+//! One error type from the bottom of the library to the C boundary.
+
+use std::fmt;
+
+/// The status codes of the C API (`TF_Code`), with their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(i32)]
+pub enum Code {
+    Ok = 0,
+    Cancelled = 1,
+    Unknown = 2,
+    InvalidArgument = 3,
+    DeadlineExceeded = 4,
+    NotFound = 5,
+    AlreadyExists = 6,
+    PermissionDenied = 7,
+    ResourceExhausted = 8,
+    FailedPrecondition = 9,
+    Aborted = 10,
+    OutOfRange = 11,
+    Unimplemented = 12,
+    Internal = 13,
+    Unavailable = 14,
+    DataLoss = 15,
+    Unauthenticated = 16,
+}
+
+impl Code {
+    /// The code with this number, if there is one.
+    pub fn from_i32(value: i32) -> Option<Code> {
+        use Code::*;
+        const ALL: [Code; 17] = [
+            Ok,
+            Cancelled,
+            Unknown,
+            InvalidArgument,
+            DeadlineExceeded,
+            NotFound,
+            AlreadyExists,
+            PermissionDenied,
+            ResourceExhausted,
+            FailedPrecondition,
+            Aborted,
+            OutOfRange,
+            Unimplemented,
+            Internal,
+            Unavailable,
+            DataLoss,
+            Unauthenticated,
+        ];
+        ALL.get(usize::try_from(value).ok()?).copied()
+    }
+}
+
+/// What went wrong: a status code and the message that users see.
+///
+/// Boxed, so that a `Result<()>` is one word on the hot path.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error(Box<ErrorParts>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct ErrorParts {
+    code: Code,
+    message: String,
+    /// Whether the message already names the node where the error arose.
+    has_node: bool,
+}
+
+/// The result type of the whole library.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub fn new(code: Code, message: impl Into<String>) -> Error {
+        Error(Box::new(ErrorParts { code, message: message.into(), has_node: false }))
+    }
+
+    pub fn code(&self) -> Code {
+        self.0.code
+    }
+
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The same code with the text `message`.
+    pub fn with_message(mut self, message: impl Into<String>) -> Error {
+        self.0.message = message.into();
+        self
+    }
+
+    /// The same message under another code.
+    pub fn with_code(mut self, code: Code) -> Error {
+        self.0.code = code;
+        self
+    }
+
+    /// Appends `"\n\t [[{{node name}}]]"`, as run-time errors carry it, unless an inner frame has done so.
+    pub fn at_node(mut self, name: &str) -> Error {
+        if !self.0.has_node {
+            self.0.message.push_str("\n\t [[{{node ");
+            self.0.message.push_str(name);
+            self.0.message.push_str("}}]]");
+            self.0.has_node = true;
+        }
+        self
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.0.code, self.0.message)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+macro_rules! constructors {
+    ($($name:ident $code:ident $d:tt)*) => {$(
+        #[doc = concat!("Makes an [`Error`] with code `", stringify!($code), "` from a format string.")]
+        #[macro_export]
+        macro_rules! $name {
+            ($d($d arg:tt)*) => { $crate::Error::new($crate::Code::$code, format!($d($d arg)*)) };
+        }
+    )*};
+}
+
+constructors! {
+    cancelled Cancelled $
+    invalid InvalidArgument $
+    not_found NotFound $
+    already_exists AlreadyExists $
+    failed_precondition FailedPrecondition $
+    resource_exhausted ResourceExhausted $
+    out_of_range OutOfRange $
+    unimplemented_error Unimplemented $
+    internal Internal $
+    data_loss DataLoss $
+    aborted Aborted $
+    deadline_exceeded DeadlineExceeded $
+}
+
+/// Returns an `InvalidArgument` error with the formatted message unless the condition holds.
+#[macro_export]
+macro_rules! require {
+    ($condition:expr, $($arg:tt)*) => {
+        if !$condition {
+            return Err($crate::invalid!($($arg)*));
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_have_the_numbers_of_the_c_header() {
+        for number in 0..17 {
+            assert_eq!(Code::from_i32(number).map(|code| code as i32), Some(number));
+        }
+        assert_eq!(Code::from_i32(17), None);
+        assert_eq!(Code::from_i32(-1), None);
+    }
+
+    #[test]
+    fn the_node_is_named_once() {
+        let error = invalid!("bad {}", 1).at_node("inner").at_node("outer");
+        assert_eq!(error.message(), "bad 1\n\t [[{{node inner}}]]");
+        assert_eq!(error.code(), Code::InvalidArgument);
+        assert_eq!(std::mem::size_of::<Result<()>>(), std::mem::size_of::<usize>());
+    }
+}

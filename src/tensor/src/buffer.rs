@@ -1,0 +1,272 @@
+//! `Buffer`: the memory behind tensors, and `BufferPool`, which hands freed memory out again.
+
+use std::alloc::{self, Layout};
+use std::ffi::c_void;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use tfcore_base::{DType, Elem, Result, resource_exhausted};
+
+use crate::{ResourceHandle, TString, Variant};
+
+/// The alignment of every buffer that the library allocates, in bytes.
+pub const ALIGNMENT: usize = 64;
+
+/// What frees a client's memory: called with the data, its length and the client's argument.
+pub type Deallocator = unsafe extern "C" fn(data: *mut c_void, len: usize, arg: *mut c_void);
+
+/// A block of memory with one owner; tensors share it through an `Arc`.
+///
+/// All of its bytes are initialised, and hold valid elements of the dtype it was made for.
+pub struct Buffer {
+    /// May be null only if `len` is 0.
+    data: *mut u8,
+    len: usize,
+    owner: Owner,
+}
+
+enum Owner {
+    /// Our own block. It goes back to the pool, if there is one.
+    Heap { capacity: usize, pool: Option<Arc<BufferPool>>, elements: Option<Elements> },
+    /// A client's block, given back through its deallocator.
+    Client { deallocator: Option<Deallocator>, arg: *mut c_void },
+    /// Bytes that were read from outside; kept for their `Drop`.
+    Bytes { _bytes: Bytes },
+}
+
+/// Elements that must be dropped one by one.
+struct Elements {
+    count: usize,
+    drop: unsafe fn(*mut u8, usize),
+}
+
+// SAFETY: the memory is only written through `&mut Buffer`; a client's deallocator may run on any
+// thread by the C API's contract.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
+
+impl Buffer {
+    /// A block for `count` elements of `dtype`. Strings, handles and variants are empty; plain
+    /// elements are zero or, from a pool, whatever the last user left.
+    ///
+    /// # Errors
+    /// `ResourceExhausted` if there is no memory of that size.
+    pub fn allocate(dtype: DType, count: usize, pool: Option<&Arc<BufferPool>>) -> Result<Buffer> {
+        let out_of_memory = || {
+            resource_exhausted!(
+                "OOM when allocating tensor of {count} elements and type {dtype} on CPU"
+            )
+        };
+        let len = count
+            .checked_mul(dtype.size())
+            .filter(|&len| len <= isize::MAX as usize / 2)
+            .ok_or_else(out_of_memory)?;
+        let capacity = class_size(len);
+        // A recycled byte may be no valid `bool`, and is no valid handle.
+        let pool = pool.filter(|_| dtype.is_plain() && dtype != DType::BOOL);
+        let data = match pool.and_then(|pool| pool.take(capacity)) {
+            Some(Block(data)) => data,
+            // SAFETY: the layout has a non-zero size.
+            None => unsafe { alloc::alloc_zeroed(layout(capacity)) },
+        };
+        if data.is_null() {
+            return Err(out_of_memory());
+        }
+        let elements = match dtype {
+            // SAFETY: the block has room for `count` elements of the dtype.
+            DType::STRING => Some(unsafe { fill_default::<TString>(data, count) }),
+            // SAFETY: as above.
+            DType::RESOURCE => Some(unsafe { fill_default::<ResourceHandle>(data, count) }),
+            // SAFETY: as above.
+            DType::VARIANT => Some(unsafe { fill_default::<Variant>(data, count) }),
+            _ => None,
+        };
+        Ok(Buffer { data, len, owner: Owner::Heap { capacity, pool: pool.cloned(), elements } })
+    }
+
+    /// Adopts a client's memory; `deallocator` runs when the last reference is gone.
+    ///
+    /// # Safety
+    /// `data` must be valid for reads of `len` bytes (it may be null if `len` is 0) until the
+    /// deallocator has run, and hold valid elements of the dtype it is used with.
+    pub unsafe fn from_client(
+        data: *mut c_void,
+        len: usize,
+        deallocator: Option<Deallocator>,
+        arg: *mut c_void,
+    ) -> Buffer {
+        Buffer { data: data.cast(), len, owner: Owner::Client { deallocator, arg } }
+    }
+
+    /// Adopts bytes that were read from outside.
+    pub fn from_bytes(bytes: Bytes) -> Buffer {
+        let data = bytes.as_ptr().cast_mut();
+        Buffer { data, len: bytes.len(), owner: Owner::Bytes { _bytes: bytes } }
+    }
+
+    /// The length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.data
+    }
+
+    /// Whether the library allocated the memory, and so may write it when nobody else holds it.
+    pub fn is_ours(&self) -> bool {
+        matches!(self.owner, Owner::Heap { .. })
+    }
+}
+
+fn layout(capacity: usize) -> Layout {
+    Layout::from_size_align(capacity, ALIGNMENT).expect("capacities are below isize::MAX")
+}
+
+/// Fills uninitialised or zeroed memory with empty elements.
+///
+/// # Safety
+/// `data` must have room for `count` values of `T` and hold none yet.
+unsafe fn fill_default<T: Elem>(data: *mut u8, count: usize) -> Elements {
+    for index in 0..count {
+        // SAFETY: as the caller promises.
+        unsafe { data.cast::<T>().add(index).write(T::default()) };
+    }
+    Elements { count, drop: drop_elements::<T> }
+}
+
+/// # Safety
+/// `data` must hold `count` initialised values of `T`, which are not used again.
+unsafe fn drop_elements<T>(data: *mut u8, count: usize) {
+    // SAFETY: as the caller promises.
+    unsafe { std::ptr::drop_in_place(std::ptr::slice_from_raw_parts_mut(data.cast::<T>(), count)) }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        match &mut self.owner {
+            Owner::Heap { capacity, pool, elements } => {
+                if let Some(Elements { count, drop }) = elements {
+                    // SAFETY: the block was filled with so many elements of the type that `drop` is for.
+                    unsafe { drop(self.data, *count) };
+                }
+                match pool {
+                    Some(pool) => pool.give_back(Block(self.data), *capacity),
+                    // SAFETY: the block was allocated with this layout.
+                    None => unsafe { alloc::dealloc(self.data, layout(*capacity)) },
+                }
+            }
+            Owner::Client { deallocator: Some(deallocator), arg } => {
+                // SAFETY: the client handed both over for this one call.
+                unsafe { deallocator(self.data.cast(), self.len, *arg) };
+            }
+            Owner::Client { deallocator: None, .. } | Owner::Bytes { .. } => {}
+        }
+    }
+}
+
+/// Freed blocks, kept by size so that a run touches the pages that the last run has touched:
+/// in memory-bound ops page faults cost more than arithmetic.
+pub struct BufferPool {
+    bins: [Mutex<Vec<Block>>; CLASSES],
+}
+
+impl Default for BufferPool {
+    fn default() -> BufferPool {
+        BufferPool { bins: [const { Mutex::new(Vec::new()) }; CLASSES] }
+    }
+}
+
+/// A block that nobody uses.
+struct Block(*mut u8);
+
+// SAFETY: the pool owns its blocks; a pointer to one exists nowhere else.
+unsafe impl Send for Block {}
+
+/// Four size classes for each power of two up to 2^40.
+const CLASSES: usize = 4 * 41;
+
+/// The size of the class that holds blocks of `len` bytes: at most a quarter larger.
+fn class_size(len: usize) -> usize {
+    let len = len.max(ALIGNMENT);
+    let step = (1usize << (usize::BITS - 1 - len.leading_zeros())) / 4;
+    len.next_multiple_of(step.max(ALIGNMENT / 4)).next_multiple_of(ALIGNMENT)
+}
+
+fn class_of(capacity: usize) -> usize {
+    let log = (usize::BITS - 1 - capacity.leading_zeros()) as usize;
+    (log * 4 + (capacity >> (log - 2) & 3)).min(CLASSES - 1)
+}
+
+impl BufferPool {
+    fn bin(&self, capacity: usize) -> MutexGuard<'_, Vec<Block>> {
+        self.bins[class_of(capacity)].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, capacity: usize) -> Option<Block> {
+        // The last class is open-ended; its blocks differ in size and are not kept.
+        self.bin(capacity).pop()
+    }
+
+    fn give_back(&self, block: Block, capacity: usize) {
+        if class_of(capacity) == CLASSES - 1 {
+            // SAFETY: allocated with this layout, and now unused.
+            unsafe { alloc::dealloc(block.0, layout(capacity)) };
+        } else {
+            self.bin(capacity).push(block);
+        }
+    }
+}
+
+impl Drop for BufferPool {
+    fn drop(&mut self) {
+        for (class, bin) in self.bins.iter_mut().enumerate() {
+            let (log, quarter) = (class / 4, class % 4);
+            for block in bin.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
+                let capacity = (4 + quarter) << log >> 2;
+                // SAFETY: every block of a class but the last has the class's size.
+                unsafe { alloc::dealloc(block.0, layout(capacity)) };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_are_tight_and_reversible() {
+        for len in (0..5000).chain([1 << 20, (1 << 20) + 1, 3 << 21, (1 << 33) + 7]) {
+            let capacity = class_size(len);
+            assert!(capacity >= len && capacity % ALIGNMENT == 0);
+            assert!(len < 256 || capacity <= len + len / 4 + ALIGNMENT, "{len} -> {capacity}");
+            assert_eq!(class_size(capacity), capacity, "{len}");
+            let class = class_of(capacity);
+            assert_eq!((4 + class % 4) << (class / 4) >> 2, capacity, "{len}");
+        }
+    }
+
+    #[test]
+    fn a_pool_hands_the_same_block_out_again() {
+        let pool = Arc::new(BufferPool::default());
+        let first = Buffer::allocate(DType::FLOAT, 1000, Some(&pool)).unwrap();
+        let address = first.as_ptr();
+        drop(first);
+        let second = Buffer::allocate(DType::INT32, 999, Some(&pool)).unwrap();
+        assert_eq!(second.as_ptr(), address);
+        assert_eq!(address as usize % ALIGNMENT, 0);
+    }
+
+    #[test]
+    fn impossible_sizes_are_errors() {
+        for count in [usize::MAX, usize::MAX / 8, isize::MAX as usize / 16] {
+            assert!(Buffer::allocate(DType::DOUBLE, count, None).is_err());
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Views of elements whose type is known only at run time.
+//!
+//! Loops over elements are written once on these; only the innermost loop names a type.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use tfcore_base::{
+    BFloat16, Complex64, Complex128, DType, Elem, Float8E4M3B11, Float8E4M3Fn, Float8E4M3Fnuz,
+    Float8E5M2, Float8E5M2Fnuz, Half, Int2, Int4, QInt8, QInt16, QInt32, QUInt8, QUInt16, UInt2,
+    UInt4,
+};
+
+/// Shared elements of one dtype, side by side.
+#[derive(Clone, Copy)]
+pub struct Elems<'a> {
+    dtype: DType,
+    data: *const u8,
+    len: usize,
+    _life: PhantomData<&'a [u8]>,
+}
+
+/// Elements of one dtype, side by side, that may be written.
+pub struct ElemsMut<'a> {
+    dtype: DType,
+    data: *mut u8,
+    len: usize,
+    _life: PhantomData<&'a mut [u8]>,
+}
+
+// SAFETY: as `&[T]` of an `Elem` type, which is `Sync`.
+unsafe impl Send for Elems<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Elems<'_> {}
+// SAFETY: as `&mut [T]` of an `Elem` type, which is `Send`.
+unsafe impl Send for ElemsMut<'_> {}
+
+/// A plain type that stands for all plain dtypes of its width, in code that only moves elements.
+pub trait Lane: Copy + Default + PartialEq + Send + Sync + 'static {}
+
+impl Lane for u8 {}
+impl Lane for u16 {}
+impl Lane for u32 {}
+impl Lane for u64 {}
+impl Lane for [u64; 2] {}
+
+impl<'a> Elems<'a> {
+    /// # Safety
+    /// `data` must point at `len` valid elements of `dtype` that stay unchanged during `'a`; null is
+    /// allowed for no elements.
+    pub(crate) unsafe fn from_raw(dtype: DType, data: *const u8, len: usize) -> Elems<'a> {
+        Elems { dtype, data, len, _life: PhantomData }
+    }
+
+    /// The elements of a slice.
+    pub fn of<T: Elem>(slice: &'a [T]) -> Elems<'a> {
+        Elems { dtype: T::DTYPE, data: slice.as_ptr().cast(), len: slice.len(), _life: PhantomData }
+    }
+
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The elements of `range`, which must lie within.
+    pub fn slice(&self, range: Range<usize>) -> Elems<'a> {
+        assert!(range.start <= range.end && range.end <= self.len, "range outside of the elements");
+        Elems {
+            data: self.data.wrapping_add(range.start * self.dtype.size()),
+            len: range.len(),
+            ..*self
+        }
+    }
+
+    /// The elements as a slice. `T` must be the type of the dtype.
+    pub fn typed<T: Elem>(&self) -> &'a [T] {
+        assert_eq!(T::DTYPE, self.dtype, "elements of another dtype");
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: the constructor's promise.
+        unsafe { std::slice::from_raw_parts(self.data.cast(), self.len) }
+    }
+
+    /// Plain elements as lanes. `L` must have the dtype's size.
+    pub fn lanes<L: Lane>(&self) -> &'a [L] {
+        assert!(
+            self.dtype.is_plain() && size_of::<L>() == self.dtype.size(),
+            "lanes of another width"
+        );
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: plain elements of this width are valid lanes, and at least as aligned: the only
+        // lane wider than its alignment is 16 bytes with alignment 8, as complex128.
+        unsafe { std::slice::from_raw_parts(self.data.cast(), self.len) }
+    }
+
+    /// The bytes of plain elements.
+    pub fn bytes(&self) -> &'a [u8] {
+        assert!(self.dtype.is_plain(), "only plain elements are bytes");
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: plain elements are initialised bytes.
+        unsafe { std::slice::from_raw_parts(self.data, self.len * self.dtype.size()) }
+    }
+}
+
+impl<'a> ElemsMut<'a> {
+    /// # Safety
+    /// `data` must point at `len` valid elements of `dtype` that nobody else uses during `'a`; null
+    /// is allowed for no elements.
+    pub(crate) unsafe fn from_raw(dtype: DType, data: *mut u8, len: usize) -> ElemsMut<'a> {
+        ElemsMut { dtype, data, len, _life: PhantomData }
+    }
+
+    /// The elements of a slice.
+    pub fn of<T: Elem>(slice: &'a mut [T]) -> ElemsMut<'a> {
+        ElemsMut {
+            dtype: T::DTYPE,
+            data: slice.as_mut_ptr().cast(),
+            len: slice.len(),
+            _life: PhantomData,
+        }
+    }
+
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The same elements for a shorter while.
+    pub fn reborrow(&mut self) -> ElemsMut<'_> {
+        ElemsMut { dtype: self.dtype, data: self.data, len: self.len, _life: PhantomData }
+    }
+
+    pub fn as_shared(&self) -> Elems<'_> {
+        Elems { dtype: self.dtype, data: self.data, len: self.len, _life: PhantomData }
+    }
+
+    /// The first `at` elements and the rest.
+    pub fn split_at(self, at: usize) -> (ElemsMut<'a>, ElemsMut<'a>) {
+        assert!(at <= self.len, "split outside of the elements");
+        let tail = ElemsMut {
+            data: self.data.wrapping_add(at * self.dtype.size()),
+            len: self.len - at,
+            ..self
+        };
+        (ElemsMut { len: at, ..self }, tail)
+    }
+
+    /// The elements of `range`, which must lie within.
+    pub fn slice(&mut self, range: Range<usize>) -> ElemsMut<'_> {
+        assert!(range.start <= range.end && range.end <= self.len, "range outside of the elements");
+        ElemsMut {
+            dtype: self.dtype,
+            data: self.data.wrapping_add(range.start * self.dtype.size()),
+            len: range.len(),
+            _life: PhantomData,
+        }
+    }
+
+    /// The elements as a slice. `T` must be the type of the dtype.
+    pub fn typed<T: Elem>(self) -> &'a mut [T] {
+        assert_eq!(T::DTYPE, self.dtype, "elements of another dtype");
+        if self.len == 0 {
+            return &mut [];
+        }
+        // SAFETY: the constructor's promise.
+        unsafe { std::slice::from_raw_parts_mut(self.data.cast(), self.len) }
+    }
+
+    /// Plain elements as lanes, to be written with lanes of the same dtype. `L` must have the
+    /// dtype's size.
+    pub fn lanes<L: Lane>(self) -> &'a mut [L] {
+        assert!(
+            self.dtype.is_plain() && size_of::<L>() == self.dtype.size(),
+            "lanes of another width"
+        );
+        if self.len == 0 {
+            return &mut [];
+        }
+        // SAFETY: see `Elems::lanes`.
+        unsafe { std::slice::from_raw_parts_mut(self.data.cast(), self.len) }
+    }
+
+    /// Sets every plain element to zero, false or empty.
+    pub fn fill_default(self) {
+        match self.dtype {
+            DType::STRING => self.typed::<crate::TString>().fill_with(Default::default),
+            DType::RESOURCE => self.typed::<crate::ResourceHandle>().fill_with(Default::default),
+            DType::VARIANT => self.typed::<crate::Variant>().fill_with(Default::default),
+            dtype => match dtype.size() {
+                1 => self.lanes::<u8>().fill(0),
+                2 => self.lanes::<u16>().fill(0),
+                4 => self.lanes::<u32>().fill(0),
+                8 => self.lanes::<u64>().fill(0),
+                _ => self.lanes::<[u64; 2]>().fill([0; 2]),
+            },
+        }
+    }
+
+    /// Copies elements of the same dtype and number.
+    pub fn copy_from(self, source: Elems<'_>) {
+        assert_eq!(
+            (self.dtype, self.len),
+            (source.dtype, source.len),
+            "copy between unlike elements"
+        );
+        match self.dtype {
+            DType::STRING => self.typed::<crate::TString>().clone_from_slice(source.typed()),
+            DType::RESOURCE => {
+                self.typed::<crate::ResourceHandle>().clone_from_slice(source.typed())
+            }
+            DType::VARIANT => self.typed::<crate::Variant>().clone_from_slice(source.typed()),
+            dtype if self.len > 0 => {
+                // SAFETY: both hold so many plain elements; a mutable view overlaps no other.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(source.data, self.data, self.len * dtype.size());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The types whose elements are plain memory of the size their dtype has.
+const _: () = {
+    const fn same<T: Elem>(size: usize) {
+        assert!(size_of::<T>() == size);
+    }
+    same::<f32>(4);
+    same::<f64>(8);
+    same::<Half>(2);
+    same::<BFloat16>(2);
+    same::<bool>(1);
+    same::<Complex64>(8);
+    same::<Complex128>(16);
+    same::<QInt8>(1);
+    same::<QUInt8>(1);
+    same::<QInt16>(2);
+    same::<QUInt16>(2);
+    same::<QInt32>(4);
+    same::<Int4>(1);
+    same::<UInt4>(1);
+    same::<Int2>(1);
+    same::<UInt2>(1);
+    same::<Float8E5M2>(1);
+    same::<Float8E4M3Fn>(1);
+    same::<Float8E4M3Fnuz>(1);
+    same::<Float8E4M3B11>(1);
+    same::<Float8E5M2Fnuz>(1);
+    same::<crate::TString>(24);
+    same::<crate::ResourceHandle>(8);
+    same::<crate::Variant>(16);
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_and_types() {
+        let mut data = [1i32, 2, 3, 4];
+        let (head, tail) = ElemsMut::of(&mut data).split_at(1);
+        head.typed::<i32>()[0] = 7;
+        tail.lanes::<u32>()[2] = 9;
+        assert_eq!(Elems::of(&data).slice(2..4).typed::<i32>(), [3, 9]);
+        assert_eq!(Elems::of(&data).bytes().len(), 16);
+    }
+
+    #[test]
+    #[should_panic(expected = "another dtype")]
+    fn a_wrong_type_is_found() {
+        Elems::of(&[1i32]).typed::<f32>();
+    }
+}

@@ -1,0 +1,143 @@
+//! `Shape`: the fully known shape of a tensor.
+
+use std::fmt;
+use std::ops::Deref;
+
+use smallvec::SmallVec;
+use tfcore_base::{Result, invalid};
+
+/// The largest rank that a tensor can have.
+pub const MAX_RANK: usize = 254;
+
+/// The sizes of a tensor's dimensions. Every size is at least 0 and their product fits an `i64`,
+/// so that element counts need no further checks.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+pub struct Shape {
+    dims: SmallVec<[i64; 4]>,
+}
+
+impl Shape {
+    /// The shape with these dimensions.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a negative size, more than [`MAX_RANK`] dimensions, or an element count
+    /// that overflows.
+    pub fn new(dims: &[i64]) -> Result<Shape> {
+        if dims.len() > MAX_RANK {
+            return Err(invalid!(
+                "Shape has {} dims, more than the limit of {MAX_RANK}",
+                dims.len()
+            ));
+        }
+        let mut count: i64 = 1;
+        let mut overflow = false;
+        for &size in dims {
+            if size < 0 {
+                return Err(invalid!("Dimension {size} must be >= 0"));
+            }
+            // A zero further on does not make up for an overflow before it: the reference rejects
+            // such shapes whatever the order, so zeros are left out of the product.
+            match count.checked_mul(size.max(1)) {
+                Some(product) => count = product,
+                None => overflow = true,
+            }
+        }
+        if overflow {
+            return Err(invalid!(
+                "Encountered overflow when multiplying the dimensions of shape {}",
+                fmt_dims(dims)
+            ));
+        }
+        Ok(Shape { dims: SmallVec::from_slice(dims) })
+    }
+
+    /// The shape of a scalar: rank 0, one element.
+    pub fn scalar() -> Shape {
+        Shape::default()
+    }
+
+    /// The shape of a vector of `len` elements.
+    pub fn vector(len: usize) -> Shape {
+        let len = i64::try_from(len).expect("a slice's length fits an i64");
+        Shape { dims: SmallVec::from_slice(&[len]) }
+    }
+
+    pub fn rank(&self) -> usize {
+        self.dims.len()
+    }
+
+    pub fn dims(&self) -> &[i64] {
+        &self.dims
+    }
+
+    /// The size of dimension `axis`, as an index.
+    pub fn dim(&self, axis: usize) -> usize {
+        self.dims[axis] as usize
+    }
+
+    /// The number of elements.
+    pub fn count(&self) -> usize {
+        self.dims.iter().product::<i64>() as usize
+    }
+
+    /// The sizes as indices.
+    pub fn to_usizes(&self) -> SmallVec<[usize; 6]> {
+        self.dims.iter().map(|&size| size as usize).collect()
+    }
+
+    /// The distance in elements between neighbours along each axis, in row-major order.
+    pub fn strides(&self) -> SmallVec<[usize; 6]> {
+        let mut strides = SmallVec::from_elem(1, self.rank());
+        for axis in (1..self.rank()).rev() {
+            strides[axis - 1] = strides[axis] * self.dim(axis);
+        }
+        strides
+    }
+}
+
+impl Deref for Shape {
+    type Target = [i64];
+
+    fn deref(&self) -> &[i64] {
+        &self.dims
+    }
+}
+
+fn fmt_dims(dims: &[i64]) -> String {
+    let texts: Vec<String> = dims.iter().map(i64::to_string).collect();
+    format!("[{}]", texts.join(","))
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&fmt_dims(&self.dims))
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_strides() {
+        let shape = Shape::new(&[2, 3, 4]).unwrap();
+        assert_eq!((shape.count(), shape.rank()), (24, 3));
+        assert_eq!(shape.strides().as_slice(), [12, 4, 1]);
+        assert_eq!(Shape::scalar().count(), 1);
+        assert_eq!(Shape::new(&[3, 0]).unwrap().count(), 0);
+        assert_eq!(shape.to_string(), "[2,3,4]");
+    }
+
+    #[test]
+    fn rejects_what_has_no_count() {
+        for dims in [&[-1][..], &[1 << 40, 1 << 40], &[1 << 40, 0, 1 << 40], &[1; 255]] {
+            assert!(Shape::new(dims).is_err(), "{dims:?}");
+        }
+    }
+}
