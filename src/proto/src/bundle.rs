@@ -1,0 +1,44 @@
+//! Records of a checkpoint index (tensor bundle).
+
+use prost::Message;
+
+use crate::{TensorShapeProto, TensorSliceProto, VersionDef};
+
+/// The record under the empty key.
+#[derive(Clone, PartialEq, Message)]
+pub struct BundleHeaderProto {
+    #[prost(int32, tag = "1")]
+    pub num_shards: i32,
+    /// A `Endianness`.
+    #[prost(int32, tag = "2")]
+    pub endianness: i32,
+    #[prost(message, optional, tag = "3")]
+    pub version: Option<VersionDef>,
+}
+
+impl BundleHeaderProto {
+    // `Endianness`
+    pub const LITTLE: i32 = 0;
+    pub const BIG: i32 = 1;
+}
+
+/// The record of one tensor.
+#[derive(Clone, PartialEq, Message)]
+pub struct BundleEntryProto {
+    #[prost(int32, tag = "1")]
+    pub dtype: i32,
+    #[prost(message, optional, tag = "2")]
+    pub shape: Option<TensorShapeProto>,
+    #[prost(int32, tag = "3")]
+    pub shard_id: i32,
+    #[prost(int64, tag = "4")]
+    pub offset: i64,
+    #[prost(int64, tag = "5")]
+    pub size: i64,
+    /// Masked checksum of the tensor's bytes.
+    #[prost(fixed32, tag = "6")]
+    pub crc32c: u32,
+    /// Not empty if the tensor is stored in slices under keys of their own.
+    #[prost(message, repeated, tag = "7")]
+    pub slices: Vec<TensorSliceProto>,
+}
