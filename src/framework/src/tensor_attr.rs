@@ -1,0 +1,1 @@
+//! Placeholder of the tensor attribute: lazily converted TensorProto.
