@@ -1,1 +1,23 @@
-//! Placeholder.
+//! The graph: nodes and edges, names, building, shape refinement, import and export.
+//!
+//! A graph never runs anything but the constant operands that shape functions ask for, and never
+//! does I/O.
+#![forbid(unsafe_code)]
+
+mod builder;
+mod export;
+mod fold;
+mod graph;
+mod import;
+mod name;
+mod node;
+mod refine;
+mod validate;
+
+pub use builder::NodeBuilder;
+pub use export::node_to_proto;
+pub use graph::{Graph, Versions};
+pub use import::{ImportOptions, ImportResults, TensorRef};
+pub use name::Name;
+pub use node::{Edge, Node, NodeId, OutputRef, SINK, SOURCE};
+pub use validate::is_valid_node_name;

@@ -132,6 +132,17 @@ impl<'a> ElemsMut<'a> {
         }
     }
 
+    /// The first `len` elements of `memory` taken as a plain dtype other than `bool`.
+    pub fn scratch(dtype: DType, len: usize, memory: &'a mut [u64]) -> ElemsMut<'a> {
+        assert!(dtype.is_plain(), "scratch holds plain elements");
+        assert!(len.saturating_mul(dtype.size()) <= size_of_val(memory), "scratch too small");
+        if dtype == DType::BOOL {
+            // Whatever was there need not be a valid `bool`.
+            memory.fill(0);
+        }
+        ElemsMut { dtype, data: memory.as_mut_ptr().cast(), len, _life: PhantomData }
+    }
+
     pub fn dtype(&self) -> DType {
         self.dtype
     }
@@ -212,6 +223,27 @@ impl<'a> ElemsMut<'a> {
                 8 => self.lanes::<u64>().fill(0),
                 _ => self.lanes::<[u64; 2]>().fill([0; 2]),
             },
+        }
+    }
+
+    /// Sets every element to the one element of `value`.
+    pub fn fill(self, value: Elems<'_>) {
+        assert_eq!((self.dtype, 1), (value.dtype, value.len), "fill with an unlike element");
+        match self.dtype.size() {
+            _ if !self.dtype.is_plain() => self.fill_clones(value),
+            1 => self.lanes::<u8>().fill(value.lanes()[0]),
+            2 => self.lanes::<u16>().fill(value.lanes()[0]),
+            4 => self.lanes::<u32>().fill(value.lanes()[0]),
+            8 => self.lanes::<u64>().fill(value.lanes()[0]),
+            _ => self.lanes::<[u64; 2]>().fill(value.lanes()[0]),
+        }
+    }
+
+    fn fill_clones(self, value: Elems<'_>) {
+        match self.dtype {
+            DType::STRING => self.typed::<crate::TString>().fill(value.typed::<crate::TString>()[0].clone()),
+            DType::RESOURCE => self.typed::<crate::ResourceHandle>().fill(value.typed::<crate::ResourceHandle>()[0].clone()),
+            _ => self.typed::<crate::Variant>().fill(value.typed::<crate::Variant>()[0].clone()),
         }
     }
 

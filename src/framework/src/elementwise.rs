@@ -1,0 +1,329 @@
+//! Element-wise kernels: the loops over elements, blocks and threads are here, once; an op brings a
+//! function of one or two values.
+//!
+//! For each functor and type there is one loop, `out[i] = f(a[i], b[i])` over three separate slices. An
+//! operand that repeats, and an input whose memory the output reuses, go through a block of scratch that
+//! stays in the cache: far cheaper than a loop for each combination, in code size and in time.
+
+use std::marker::PhantomData;
+
+use tfcore_base::{DType, Elem, Make, Pick, Result, TypeSet};
+use tfcore_math::vectorize;
+use tfcore_tensor::{Elems, ElemsMut, Tensor};
+
+use crate::geometry::Broadcast;
+use crate::kernel::{Kernel, KernelInit, OpContext, for_each_part};
+use crate::registry::OpEntry;
+
+/// A function of one value.
+pub trait Unary<T: Elem>: 'static {
+    type Out: Elem;
+    /// Roughly the work, an addition being 1.
+    const COST: usize = 1;
+
+    fn apply(x: T) -> Self::Out;
+}
+
+/// A function of two values.
+pub trait Binary<T: Elem>: 'static {
+    type Out: Elem;
+    /// Roughly the work, an addition being 1.
+    const COST: usize = 1;
+
+    fn apply(x: T, y: T) -> Self::Out;
+
+    /// Refuses operands for which the op has no result, such as divisors of 0.
+    fn check(_x: &[T], _y: &[T]) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// One loop over elements of known type.
+#[derive(Clone, Copy)]
+pub struct UnaryLoop {
+    run: fn(Elems<'_>, ElemsMut<'_>),
+    output: DType,
+    cost: usize,
+}
+
+/// One loop over pairs of elements of known type.
+#[derive(Clone, Copy)]
+pub struct BinaryLoop {
+    run: fn(Elems<'_>, Elems<'_>, ElemsMut<'_>),
+    check: fn(Elems<'_>, Elems<'_>) -> Result<()>,
+    output: DType,
+    cost: usize,
+}
+
+/// Makes the loop of functor `F`.
+pub struct UnaryForm<F>(PhantomData<F>);
+
+/// Makes the loop of functor `F`.
+pub struct BinaryForm<F>(PhantomData<F>);
+
+impl<T: Elem + Copy, F: Unary<T>> Make<T, UnaryLoop> for UnaryForm<F> {
+    fn make() -> UnaryLoop {
+        UnaryLoop { run: unary_loop::<T, F>, output: F::Out::DTYPE, cost: F::COST }
+    }
+}
+
+impl<T: Elem, F: Binary<T>> Make<T, BinaryLoop> for BinaryForm<F> {
+    fn make() -> BinaryLoop {
+        BinaryLoop {
+            run: binary_loop::<T, F>,
+            check: |x, y| F::check(x.typed(), y.typed()),
+            output: F::Out::DTYPE,
+            cost: F::COST,
+        }
+    }
+}
+
+fn unary_loop<T: Elem + Copy, F: Unary<T>>(x: Elems<'_>, out: ElemsMut<'_>) {
+    let (x, out) = (x.typed::<T>(), out.typed::<F::Out>());
+    vectorize(
+        #[inline(always)]
+        || {
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = F::apply(x);
+            }
+        },
+    );
+}
+
+fn binary_loop<T: Elem, F: Binary<T>>(x: Elems<'_>, y: Elems<'_>, out: ElemsMut<'_>) {
+    let (x, y, out) = (x.typed::<T>(), y.typed::<T>(), out.typed::<F::Out>());
+    vectorize(
+        #[inline(always)]
+        || {
+            for ((out, x), y) in out.iter_mut().zip(x).zip(y) {
+                *out = F::apply(x.clone(), y.clone());
+            }
+        },
+    );
+}
+
+impl OpEntry<'_> {
+    /// A CPU kernel that applies `F` to every element, for the types of set `S`, by attr `T`.
+    pub fn unary<F, S>(self) -> Self
+    where
+        S: Pick<UnaryForm<F>, UnaryLoop>,
+    {
+        self.cpu_for("T", &S::dtypes(), |init| Ok(Box::new(UnaryKernel::new::<F, S>(init)?)))
+    }
+
+    /// A CPU kernel that applies `F` to pairs of elements, with broadcasting, for the types of set `S`, by
+    /// attr `T`.
+    pub fn binary<F, S>(self) -> Self
+    where
+        S: Pick<BinaryForm<F>, BinaryLoop>,
+    {
+        self.cpu_for("T", &S::dtypes(), |init| Ok(Box::new(BinaryKernel::new::<F, S>(init)?)))
+    }
+}
+
+/// Applies a functor to every element of the first input.
+pub struct UnaryKernel {
+    body: UnaryLoop,
+}
+
+impl UnaryKernel {
+    fn new<F, S: Pick<UnaryForm<F>, UnaryLoop>>(init: &KernelInit<'_>) -> Result<UnaryKernel> {
+        Ok(UnaryKernel { body: pick::<UnaryForm<F>, UnaryLoop, S>(init)? })
+    }
+}
+
+fn pick<F, L, S: Pick<F, L> + TypeSet>(init: &KernelInit<'_>) -> Result<L> {
+    let dtype = init.input_dtypes[0].base();
+    S::pick(dtype)
+        .ok_or_else(|| tfcore_base::internal!("{} has no kernel for type {dtype}", init.op.name))
+}
+
+impl Kernel for UnaryKernel {
+    fn compute(&self, ctx: &mut OpContext<'_>) -> Result<()> {
+        let shape = ctx.input(0)?.shape().clone();
+        let (mut out, forwarded) = match ctx.input(0)?.dtype() == self.body.output {
+            true => ctx.forward_or_allocate(&[0], 0, shape)?,
+            false => (ctx.allocate(self.body.output, shape)?, None),
+        };
+        let parallel = ctx.parallel();
+        let input = if forwarded.is_some() { None } else { Some(ctx.input(0)?.elems()) };
+        for_each_part(parallel, out.elems_mut()?, self.body.cost, &|start, part| match input {
+            Some(input) => (self.body.run)(input.slice(start..start + part.len()), part),
+            None => in_place(part, &|x, out| (self.body.run)(x, out)),
+        });
+        ctx.set_output(0, out);
+        Ok(())
+    }
+}
+
+/// Bytes of scratch for a block: small enough to stay in the first-level cache with all operands.
+const BLOCK: usize = 4096;
+/// A block for short tensors, whose clearing costs nothing.
+const SMALL_BLOCK: usize = 256;
+
+/// Gives `f` a scratch of `len` elements of a plain dtype; at most [`BLOCK`] bytes.
+fn with_scratch<R>(dtype: DType, len: usize, f: impl FnOnce(ElemsMut<'_>) -> R) -> R {
+    let bytes = len * dtype.size();
+    debug_assert!(bytes <= BLOCK && dtype.is_plain());
+    if bytes <= SMALL_BLOCK {
+        f(ElemsMut::scratch(dtype, len, &mut [0u64; SMALL_BLOCK / 8]))
+    } else {
+        f(ElemsMut::scratch(dtype, len, &mut [0u64; BLOCK / 8]))
+    }
+}
+
+/// Runs `f(copy, block)` over blocks of `data`, where `copy` holds what the block held.
+fn in_place(mut data: ElemsMut<'_>, f: &dyn Fn(Elems<'_>, ElemsMut<'_>)) {
+    let dtype = data.dtype();
+    let len = data.len();
+    let block = (BLOCK / dtype.size()).min(len);
+    with_scratch(dtype, block, |mut scratch| {
+        for start in (0..len).step_by(block.max(1)) {
+            let end = (start + block).min(len);
+            scratch.slice(0..end - start).copy_from(data.slice(start..end).as_shared());
+            f(scratch.as_shared().slice(0..end - start), data.slice(start..end));
+        }
+    });
+}
+
+/// Applies a functor to the pairs of elements of the first two inputs, with broadcasting.
+pub struct BinaryKernel {
+    body: BinaryLoop,
+}
+
+impl BinaryKernel {
+    fn new<F, S: Pick<BinaryForm<F>, BinaryLoop>>(init: &KernelInit<'_>) -> Result<BinaryKernel> {
+        Ok(BinaryKernel { body: pick::<BinaryForm<F>, BinaryLoop, S>(init)? })
+    }
+}
+
+impl Kernel for BinaryKernel {
+    fn compute(&self, ctx: &mut OpContext<'_>) -> Result<()> {
+        let (x, y) = (ctx.input(0)?, ctx.input(1)?);
+        let broadcast = Broadcast::new(x.shape(), y.shape())?;
+        (self.body.check)(x.elems(), y.elems())?;
+        let plain_alike = x.dtype() == self.body.output && x.dtype().is_plain();
+        let shape = broadcast.output().clone();
+        let (out, forwarded) = if plain_alike {
+            ctx.forward_or_allocate(&[0, 1], 0, shape)?
+        } else {
+            (ctx.allocate(self.body.output, shape)?, None)
+        };
+        let out = self.run(ctx, &broadcast, out, forwarded)?;
+        ctx.set_output(0, out);
+        Ok(())
+    }
+}
+
+impl BinaryKernel {
+    fn run(
+        &self,
+        ctx: &OpContext<'_>,
+        broadcast: &Broadcast,
+        mut out: Tensor,
+        forwarded: Option<usize>,
+    ) -> Result<Tensor> {
+        // A forwarded input has as many elements as the output, so that it never repeats.
+        let operand = |index: usize| match forwarded {
+            Some(gone) if gone == index => Ok(None),
+            _ => ctx.input(index).map(|tensor| Some(tensor.elems())),
+        };
+        let operands = [operand(0)?, operand(1)?];
+        let body = &self.body;
+        if broadcast.run_len() == out.count() && broadcast.advances() == [true, true] {
+            for_each_part(ctx.parallel(), out.elems_mut()?, body.cost, &|start, part| {
+                let range = start..start + part.len();
+                match operands {
+                    [Some(x), Some(y)] => (body.run)(x.slice(range.clone()), y.slice(range), part),
+                    _ => run_pairs(body, operands.map(|o| o.map(|o| o.slice(range.clone()))), part),
+                }
+            });
+            return Ok(out);
+        }
+        if out.count() > 0 {
+            self.run_broadcast(ctx, broadcast, operands, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    fn run_broadcast(
+        &self,
+        ctx: &OpContext<'_>,
+        broadcast: &Broadcast,
+        operands: [Option<Elems<'_>>; 2],
+        out: &mut Tensor,
+    ) -> Result<()> {
+        let (len, advances) = (broadcast.run_len(), broadcast.advances());
+        let body = &self.body;
+        for_each_part(ctx.parallel(), out.elems_mut()?, body.cost, &|start, mut part| {
+            // A part may begin and end within a run.
+            let (mut at, end) = (start, start + part.len());
+            while at < end {
+                let run = broadcast.run(at / len);
+                let within = at - run.output;
+                let stop = (run.output + len).min(end);
+                let pair = [0, 1].map(|k| {
+                    operands[k].map(|elems| match advances[k] {
+                        true => {
+                            let first = run.operands[k] + within;
+                            elems.slice(first..first + (stop - at))
+                        }
+                        false => elems.slice(run.operands[k]..run.operands[k] + 1),
+                    })
+                });
+                run_pairs(body, pair, part.slice(at - start..stop - start));
+                at = stop;
+            }
+        });
+        Ok(())
+    }
+}
+
+/// Runs `body` where an operand may be a single repeating element, or `None` if it stands in `out`.
+fn run_pairs(body: &BinaryLoop, operands: [Option<Elems<'_>>; 2], mut out: ElemsMut<'_>) {
+    let len = out.len();
+    let repeats = |operand: &Option<Elems<'_>>| operand.is_some_and(|o| o.len() == 1 && len != 1);
+    if let [Some(x), Some(y)] = operands
+        && !repeats(&operands[0])
+        && !repeats(&operands[1])
+    {
+        return (body.run)(x, y, out);
+    }
+    let dtype = operands.iter().flatten().next().map_or(out.dtype(), |o| o.dtype());
+    if !dtype.is_plain() {
+        for index in 0..len {
+            let item = |k: usize| {
+                let elems = operands[k].expect("only plain operands are forwarded");
+                let at = if elems.len() == 1 { 0 } else { index };
+                elems.slice(at..at + 1)
+            };
+            (body.run)(item(0), item(1), out.slice(index..index + 1));
+        }
+        return;
+    }
+    let block = (BLOCK / dtype.size()).min(len);
+    with_scratch(dtype, block, |mut first| {
+        with_scratch(dtype, block, |mut second| {
+            for (operand, scratch) in operands.iter().zip([&mut first, &mut second]) {
+                if let Some(elems) = operand
+                    && elems.len() == 1
+                {
+                    scratch.reborrow().fill(*elems);
+                }
+            }
+            for start in (0..len).step_by(block.max(1)) {
+                let end = (start + block).min(len);
+                for (operand, scratch) in operands.iter().zip([&mut first, &mut second]) {
+                    if operand.is_none() {
+                        scratch.slice(0..end - start).copy_from(out.slice(start..end).as_shared());
+                    }
+                }
+                let pair = [(0, &first), (1, &second)].map(|(k, scratch)| match operands[k] {
+                    Some(elems) if elems.len() == len && len != 1 => elems.slice(start..end),
+                    _ => scratch.as_shared().slice(0..end - start),
+                });
+                (body.run)(pair[0], pair[1], out.slice(start..end));
+            }
+        });
+    });
+}

@@ -1,0 +1,247 @@
+//! `InferenceContext`: what a shape function sees of a node.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use tfcore_base::{DType, Result, invalid};
+use tfcore_tensor::{Dim, PartialShape, Tensor};
+
+use crate::{Attrs, OpDef, shape_ops};
+
+/// The dtype and shape of a value behind a resource handle.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShapeAndType {
+    pub shape: PartialShape,
+    pub dtype: DType,
+}
+
+/// What is known of the values behind a resource handle, if anything.
+pub type HandleData = Option<Arc<[ShapeAndType]>>;
+
+/// Where shape functions get the values of operands from, as far as they are known before the run.
+pub trait Operands {
+    /// The value of input `index`, if it is constant.
+    fn tensor(&self, index: usize) -> Option<Tensor>;
+
+    /// The value of input `index` taken as a shape, if some of it is known.
+    fn partial_shape(&self, index: usize) -> Result<Option<PartialShape>>;
+}
+
+/// A node as its shape function sees it.
+pub struct InferenceContext<'a> {
+    pub attrs: &'a Attrs,
+    pub op: &'a OpDef,
+    inputs: &'a [PartialShape],
+    input_handles: &'a [HandleData],
+    operands: &'a dyn Operands,
+    outputs: Vec<PartialShape>,
+    output_handles: Vec<HandleData>,
+    used: RefCell<Vec<UsedOperand>>,
+}
+
+/// An operand value that a shape function has looked at, for the message if it fails.
+enum UsedOperand {
+    Tensor(usize, Tensor),
+    Shape(usize, PartialShape),
+}
+
+impl<'a> InferenceContext<'a> {
+    /// `input_handles` may be shorter than `inputs`. All outputs begin unknown.
+    pub fn new(
+        op: &'a OpDef,
+        attrs: &'a Attrs,
+        inputs: &'a [PartialShape],
+        input_handles: &'a [HandleData],
+        operands: &'a dyn Operands,
+        num_outputs: usize,
+    ) -> InferenceContext<'a> {
+        InferenceContext {
+            attrs,
+            op,
+            inputs,
+            input_handles,
+            operands,
+            outputs: vec![PartialShape::unknown(); num_outputs],
+            output_handles: vec![None; num_outputs],
+            used: RefCell::new(Vec::new()),
+        }
+    }
+
+    pub fn num_inputs(&self) -> usize {
+        self.inputs.len()
+    }
+
+    pub fn num_outputs(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// The shape of input `index`, which the op's definition must have.
+    pub fn input(&self, index: usize) -> &'a PartialShape {
+        &self.inputs[index]
+    }
+
+    pub fn inputs(&self) -> &'a [PartialShape] {
+        self.inputs
+    }
+
+    /// The shapes of the list argument `name`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the op has no such argument.
+    pub fn input_list(&self, name: &str) -> Result<&'a [PartialShape]> {
+        let range = self.op.input_range(name, self.attrs)?;
+        self.inputs.get(range).ok_or_else(|| invalid!("Input arg '{name}' not found"))
+    }
+
+    pub fn set_output(&mut self, index: usize, shape: PartialShape) {
+        self.outputs[index] = shape;
+    }
+
+    pub fn output(&self, index: usize) -> &PartialShape {
+        &self.outputs[index]
+    }
+
+    /// What is known of the values behind the resource handle at input `index`.
+    pub fn input_handle(&self, index: usize) -> Option<&'a [ShapeAndType]> {
+        self.input_handles.get(index)?.as_deref()
+    }
+
+    pub fn set_output_handle(&mut self, index: usize, data: Vec<ShapeAndType>) {
+        self.output_handles[index] = Some(data.into());
+    }
+
+    /// Hands on what is known of the handle at input `input`.
+    pub fn forward_handle(&mut self, input: usize, output: usize) {
+        self.output_handles[output] = self.input_handles.get(input).cloned().flatten();
+    }
+
+    /// The value of input `index`, if it is constant.
+    pub fn operand(&self, index: usize) -> Option<Tensor> {
+        let tensor = self.operands.tensor(index)?;
+        self.used.borrow_mut().push(UsedOperand::Tensor(index, tensor.clone()));
+        Some(tensor)
+    }
+
+    /// The integers of input `index`, if it is constant.
+    pub fn operand_i64s(&self, index: usize) -> Result<Option<Vec<i64>>> {
+        self.operand(index).map(|tensor| tensor.to_i64s()).transpose()
+    }
+
+    /// The integer of the scalar input `index`, if it is constant.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is no scalar.
+    pub fn operand_i64(&self, index: usize) -> Result<Option<i64>> {
+        let Some(tensor) = self.operand(index) else {
+            return Ok(None);
+        };
+        if tensor.rank() != 0 {
+            return Err(invalid!("Input must be scalar but has rank {}", tensor.rank()));
+        }
+        Ok(tensor.to_i64s()?.first().copied())
+    }
+
+    /// The scalar input `index` as a dimension: its value, or unknown where it is not constant.
+    ///
+    /// # Errors
+    /// `InvalidArgument` "Dimension size, given by scalar input 1 must be non-negative but is -2".
+    pub fn operand_dim(&self, index: usize) -> Result<Dim> {
+        match self.operand_i64(index)? {
+            None => Ok(Dim::fresh()),
+            Some(value) if value < 0 => Err(invalid!(
+                "Dimension size, given by scalar input {index}, must be non-negative but is {value}"
+            )),
+            Some(value) => Ok(Dim::new(value)),
+        }
+    }
+
+    /// The vector input `index` taken as a shape, of which as much is known as the operand's value
+    /// tells; -1 is an unknown dimension.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the operand is no vector, or holds what is no dimension.
+    pub fn operand_shape(&self, index: usize) -> Result<PartialShape> {
+        let known = shape_ops::with_rank_at_most(self.input(index), 1)?;
+        if let Some(tensor) = self.operands.tensor(index) {
+            self.used.borrow_mut().push(UsedOperand::Tensor(index, tensor.clone()));
+            return shape_from_tensor(&tensor);
+        }
+        if known.rank() == Some(0) {
+            return Ok(PartialShape::unknown());
+        }
+        if let Some(shape) = self.operands.partial_shape(index)? {
+            self.used.borrow_mut().push(UsedOperand::Shape(index, shape.clone()));
+            return Ok(shape);
+        }
+        Ok(match known.dims() {
+            Some([len]) => match len.value().and_then(|len| usize::try_from(len).ok()) {
+                Some(rank) if rank <= tfcore_tensor::MAX_RANK => PartialShape::of_rank(rank),
+                Some(_) => return Err(invalid!("Shape has too many dimensions")),
+                None => PartialShape::unknown(),
+            },
+            _ => PartialShape::unknown(),
+        })
+    }
+
+    /// The result: shapes and handle data of all outputs.
+    pub fn into_outputs(self) -> (Vec<PartialShape>, Vec<HandleData>) {
+        (self.outputs, self.output_handles)
+    }
+
+    /// What the message of a failed shape function says of the operand values it has used.
+    pub fn describe_operands(&self) -> String {
+        let mut tensors = Vec::new();
+        let mut shapes = Vec::new();
+        for used in self.used.borrow().iter() {
+            match used {
+                UsedOperand::Tensor(index, tensor) if tensor.count() <= 100 => {
+                    let values = crate::TensorAttr::from(tensor.clone()).values_summary();
+                    tensors.push((*index, format!("input[{index}] = <{values}>")));
+                }
+                UsedOperand::Tensor(..) => {}
+                UsedOperand::Shape(index, shape) => {
+                    shapes.push((*index, format!("input[{index}] = {shape}")));
+                }
+            }
+        }
+        let mut text = String::new();
+        for (phrase, mut list) in [
+            (" and with computed input tensors: ", tensors),
+            (" and with input tensors computed as partial shapes: ", shapes),
+        ] {
+            list.sort();
+            list.dedup();
+            if !list.is_empty() {
+                let items: Vec<String> = list.into_iter().map(|(_, item)| item).collect();
+                text.push_str(phrase);
+                text.push_str(&items.join(", "));
+            }
+        }
+        text
+    }
+}
+
+/// A vector of integers as a shape; -1 is an unknown dimension, the scalar -1 an unknown shape.
+///
+/// # Errors
+/// `InvalidArgument` for other ranks and numbers below -1.
+pub fn shape_from_tensor(tensor: &Tensor) -> Result<PartialShape> {
+    let values = tensor.to_i64s()?;
+    if tensor.rank() == 0 {
+        return match values[..] {
+            [-1] => Ok(PartialShape::unknown()),
+            _ => Err(invalid!(
+                "Input tensor must be rank 1, or if its rank 0 it must have value -1 (representing an \
+                 unknown shape).  Saw value: {}",
+                values[0]
+            )),
+        };
+    }
+    if tensor.rank() != 1 {
+        return Err(invalid!("Input tensor must be rank 1, but was rank {}", tensor.rank()));
+    }
+    if let Some((index, value)) = values.iter().enumerate().find(|(_, value)| **value < -1) {
+        return Err(invalid!("Invalid value in tensor used for shape: {value} at index {index}"));
+    }
+    PartialShape::from_i64s(&values)
+}

@@ -1,0 +1,251 @@
+//! The registry: the behaviour of ops, attached by name to their definitions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use tfcore_base::{DType, Result, already_exists, invalid};
+
+use crate::inference::InferenceContext;
+use crate::kernel::{Kernel, KernelInit};
+use crate::{AttrValue, Attrs, OpDef, op_table};
+
+/// Computes the static shapes of a node's outputs.
+pub type ShapeFn = Arc<dyn Fn(&mut InferenceContext<'_>) -> Result<()> + Send + Sync>;
+
+/// Builds the kernel of a node.
+pub type KernelFactory = Arc<dyn Fn(&KernelInit<'_>) -> Result<Box<dyn Kernel>> + Send + Sync>;
+
+/// The kinds of devices that have kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DeviceType {
+    Cpu,
+    Gpu,
+}
+
+impl DeviceType {
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceType::Cpu => "CPU",
+            DeviceType::Gpu => "GPU",
+        }
+    }
+}
+
+/// One kernel: for which nodes it is, and how it is built.
+#[derive(Clone)]
+pub struct KernelDef {
+    pub device: DeviceType,
+    /// Type attrs and the types that each may have.
+    pub constraints: Vec<(&'static str, Vec<DType>)>,
+    pub factory: KernelFactory,
+}
+
+impl KernelDef {
+    /// Whether the kernel is for nodes with these attrs.
+    fn matches(&self, attrs: &Attrs) -> bool {
+        self.constraints.iter().all(|(name, allowed)| match attrs.get(name) {
+            Some(AttrValue::Type(dtype)) => allowed.contains(dtype),
+            Some(AttrValue::List(_)) => attrs
+                .dtypes(name)
+                .is_ok_and(|dtypes| dtypes.iter().all(|dtype| allowed.contains(dtype))),
+            _ => false,
+        })
+    }
+}
+
+/// What an op does.
+#[derive(Clone, Default)]
+pub struct Behaviour {
+    pub shape: Option<ShapeFn>,
+    pub kernels: Vec<KernelDef>,
+}
+
+/// All ops that the process knows: the table's, with the behaviour that the op families attach, and
+/// those added at run time.
+#[derive(Default)]
+pub struct Registry {
+    behaviours: HashMap<&'static str, Behaviour>,
+    added: RwLock<HashMap<Arc<str>, Arc<Op>>>,
+}
+
+/// An op that was added at run time.
+struct Op {
+    def: Arc<OpDef>,
+    behaviour: Behaviour,
+}
+
+impl Registry {
+    pub fn new() -> Registry {
+        Registry::default()
+    }
+
+    /// Begins to attach behaviour to the op `name`.
+    pub fn op(&mut self, name: &'static str) -> OpEntry<'_> {
+        debug_assert!(op_table::get(name).is_some(), "no op {name}");
+        OpEntry { behaviour: self.behaviours.entry(name).or_default() }
+    }
+
+    /// Attaches the same behaviour to several ops.
+    pub fn ops<const N: usize>(
+        &mut self,
+        names: [&'static str; N],
+        attach: impl Fn(OpEntry<'_>),
+    ) {
+        for name in names {
+            attach(self.op(name));
+        }
+    }
+
+    /// Adds an op at run time.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the name is taken.
+    pub fn add(&self, def: OpDef, behaviour: Behaviour) -> Result<()> {
+        let mut added = self.added.write();
+        if op_table::get(&def.name).is_some() || added.contains_key(&def.name) {
+            return Err(already_exists!("Op with name {}", def.name));
+        }
+        let name = def.name.clone();
+        added.insert(name, Arc::new(Op { def: Arc::new(def), behaviour }));
+        Ok(())
+    }
+
+    /// The definition of the op `name`.
+    pub fn def(&self, name: &str) -> Option<Arc<OpDef>> {
+        match op_table::get(name) {
+            Some(def) => Some(def.clone()),
+            None => self.added.read().get(name).map(|op| op.def.clone()),
+        }
+    }
+
+    /// Whether the op was added at run time.
+    pub fn is_added(&self, name: &str) -> bool {
+        self.added.read().contains_key(name)
+    }
+
+    /// All definitions, by name.
+    pub fn defs(&self) -> Vec<Arc<OpDef>> {
+        let mut defs: Vec<Arc<OpDef>> =
+            op_table::names().filter_map(|name| op_table::get(name).cloned()).collect();
+        defs.extend(self.added.read().values().map(|op| op.def.clone()));
+        defs.sort_by(|a, b| a.name.cmp(&b.name));
+        defs
+    }
+
+    /// The shape function of the op `name`, if it has one.
+    pub fn shape_fn(&self, name: &str) -> Option<ShapeFn> {
+        match self.behaviours.get(name) {
+            Some(behaviour) => behaviour.shape.clone(),
+            None => self.added.read().get(name).and_then(|op| op.behaviour.shape.clone()),
+        }
+    }
+
+    /// The kernels of the op `name`, for all devices.
+    pub fn kernels(&self, name: &str) -> Vec<KernelDef> {
+        match self.behaviours.get(name) {
+            Some(behaviour) => behaviour.kernels.clone(),
+            None => self.added.read().get(name).map_or(Vec::new(), |op| op.behaviour.kernels.clone()),
+        }
+    }
+
+    /// Whether the op `name` has a kernel on `device` for nodes with these attrs.
+    pub fn has_kernel(&self, device: DeviceType, name: &str, attrs: &Attrs) -> bool {
+        self.kernels(name).iter().any(|def| def.device == device && def.matches(attrs))
+    }
+
+    /// Builds the kernel of a node.
+    ///
+    /// # Errors
+    /// `InvalidArgument` "No OpKernel was registered to support Op ..." if there is none, and what
+    /// the factory reports.
+    pub fn build_kernel(&self, device: DeviceType, init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+        let kernels = self.kernels(&init.op.name);
+        match kernels.iter().find(|def| def.device == device && def.matches(init.attrs)) {
+            Some(def) => (def.factory)(init),
+            None => Err(no_kernel(init, &kernels)),
+        }
+    }
+}
+
+fn no_kernel(init: &KernelInit<'_>, kernels: &[KernelDef]) -> tfcore_base::Error {
+    let attrs: Vec<String> = init
+        .attrs
+        .iter()
+        .filter(|(name, _)| !name.starts_with('_'))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let mut known = String::new();
+    for def in kernels {
+        known.push_str(&format!("  device='{}'", def.device.name()));
+        for (name, allowed) in &def.constraints {
+            let names: Vec<String> = allowed.iter().map(|dtype| dtype.enum_name()).collect();
+            known.push_str(&format!("; {name} in [{}]", names.join(", ")));
+        }
+        known.push('\n');
+    }
+    if known.is_empty() {
+        known.push_str("  <no registered kernels>\n");
+    }
+    invalid!(
+        "No OpKernel was registered to support Op '{}' used by {{{{node {}}}}} with these attrs: [{}]\n\
+         Registered devices: [CPU]\nRegistered kernels:\n{known}",
+        init.op.name,
+        init.name,
+        attrs.join(", ")
+    )
+}
+
+/// The builder that attaches behaviour to one op.
+pub struct OpEntry<'r> {
+    behaviour: &'r mut Behaviour,
+}
+
+impl OpEntry<'_> {
+    /// The shape function.
+    pub fn shape(
+        self,
+        shape: impl Fn(&mut InferenceContext<'_>) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.behaviour.shape = Some(Arc::new(shape));
+        self
+    }
+
+    /// A CPU kernel for nodes of any type.
+    pub fn cpu(
+        self,
+        factory: impl Fn(&KernelInit<'_>) -> Result<Box<dyn Kernel>> + Send + Sync + 'static,
+    ) -> Self {
+        self.cpu_where(Vec::new(), factory)
+    }
+
+    /// A CPU kernel for nodes whose type attr `attr` is one of `dtypes`.
+    pub fn cpu_for(
+        self,
+        attr: &'static str,
+        dtypes: &[DType],
+        factory: impl Fn(&KernelInit<'_>) -> Result<Box<dyn Kernel>> + Send + Sync + 'static,
+    ) -> Self {
+        self.cpu_where(vec![(attr, dtypes.to_vec())], factory)
+    }
+
+    /// A CPU kernel for nodes that meet several type constraints.
+    pub fn cpu_where(
+        self,
+        constraints: Vec<(&'static str, Vec<DType>)>,
+        factory: impl Fn(&KernelInit<'_>) -> Result<Box<dyn Kernel>> + Send + Sync + 'static,
+    ) -> Self {
+        self.kernel(KernelDef { device: DeviceType::Cpu, constraints, factory: Arc::new(factory) })
+    }
+
+    /// A CPU kernel that needs nothing of its node: a function.
+    pub fn compute(self, compute: fn(&mut crate::OpContext<'_>) -> Result<()>) -> Self {
+        self.cpu(move |_| Ok(Box::new(compute)))
+    }
+
+    /// A kernel.
+    pub fn kernel(self, def: KernelDef) -> Self {
+        self.behaviour.kernels.push(def);
+        self
+    }
+}

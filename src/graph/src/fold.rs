@@ -1,0 +1,304 @@
+//! Values of operands before the run: constants, what can be computed from constants, and the parts
+//! of shape-like vectors that static shapes tell.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tfcore_base::{DType, Result};
+use tfcore_framework::{
+    DeviceType, KernelInit, OpContext, Operands, ResourceManager, Step, Value, shape_from_tensor,
+};
+use tfcore_math::Parallel;
+use tfcore_tensor::{BufferPool, Dim, PartialShape, Shape, Tensor};
+
+use crate::Graph;
+use crate::node::{Node, NodeId, OutputRef};
+
+/// Results larger than this are left to the run.
+const MAX_BYTES: usize = 1 << 20;
+/// A constant expression of more nodes than this is left to the run.
+const MAX_NODES: usize = 1 << 12;
+/// How deep shape-like vectors are followed.
+const MAX_DEPTH: usize = 64;
+
+/// The operands of one node, for its shape function.
+pub(crate) struct NodeOperands<'g> {
+    pub(crate) graph: &'g Graph,
+    pub(crate) node: &'g Node,
+}
+
+impl Operands for NodeOperands<'_> {
+    fn tensor(&self, index: usize) -> Option<Tensor> {
+        constant_value(self.graph, self.node.inputs.get(index)?.source)
+    }
+
+    fn partial_shape(&self, index: usize) -> Result<Option<PartialShape>> {
+        match self.node.inputs.get(index) {
+            Some(edge) => partial_value(self.graph, edge.source, 0),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The value of an output that depends on constants and static shapes only.
+pub(crate) fn constant_value(graph: &Graph, output: OutputRef) -> Option<Tensor> {
+    let order = expression(graph, output)?;
+    let mut values: HashMap<OutputRef, Tensor> = HashMap::new();
+    for id in order {
+        let node = graph.node(id);
+        for (index, tensor) in evaluate(graph, node, &values)?.into_iter().enumerate() {
+            if tensor.byte_size() > MAX_BYTES && !is_const(node) {
+                return None;
+            }
+            values.insert(OutputRef::new(id, index), tensor);
+        }
+    }
+    values.remove(&output)
+}
+
+fn is_const(node: &Node) -> bool {
+    &*node.op.name == "Const"
+}
+
+/// The nodes of the constant expression behind an output, each after its inputs; `None` if it is not
+/// constant.
+fn expression(graph: &Graph, output: OutputRef) -> Option<Vec<NodeId>> {
+    let mut order = Vec::new();
+    let mut entered: HashMap<NodeId, ()> = HashMap::new();
+    let mut stack = vec![(output.node, false)];
+    while let Some((id, inputs_done)) = stack.pop() {
+        if inputs_done {
+            order.push(id);
+            continue;
+        }
+        if entered.insert(id, ()).is_some() {
+            continue;
+        }
+        let node = graph.node(id);
+        if entered.len() > MAX_NODES || !is_foldable(graph, node) {
+            return None;
+        }
+        stack.push((id, true));
+        if static_value(graph, node).is_none() {
+            stack.extend(node.inputs.iter().map(|edge| (edge.source.node, false)));
+        }
+    }
+    Some(order)
+}
+
+/// Whether a node gives the same result whenever it runs.
+fn is_foldable(graph: &Graph, node: &Node) -> bool {
+    if static_value(graph, node).is_some() || is_const(node) {
+        return true;
+    }
+    let has_refs = node.input_dtypes.iter().chain(&node.output_dtypes).any(|dtype| dtype.is_ref());
+    let control = node.is_merge()
+        || node.is_next_iteration()
+        || matches!(&*node.op.name, "Switch" | "Enter" | "Exit" | "LoopCond");
+    !node.op.is_stateful
+        && !node.inputs.is_empty()
+        && !has_refs
+        && !control
+        && node.output_dtypes.iter().all(|dtype| dtype.is_plain() || *dtype == DType::STRING)
+        && graph.registry().has_kernel(DeviceType::Cpu, &node.op.name, &node.attrs)
+}
+
+/// The value of `Shape`, `Rank` and `Size` of an input whose static shape tells it.
+fn static_value(graph: &Graph, node: &Node) -> Option<Tensor> {
+    let shape = match &*node.op.name {
+        "Shape" | "Rank" | "Size" => graph.shape(node.inputs.first()?.source).ok()?,
+        _ => return None,
+    };
+    let values = match &*node.op.name {
+        "Rank" => return integer_tensor(DType::INT32, Shape::scalar(), &[shape.rank()? as i64]),
+        "Size" => (Shape::scalar(), vec![shape.count()?]),
+        _ => {
+            let shape = shape.to_shape()?;
+            (Shape::vector(shape.rank()), shape.dims().to_vec())
+        }
+    };
+    integer_tensor(*node.output_dtypes.first()?, values.0, &values.1)
+}
+
+fn integer_tensor(dtype: DType, shape: Shape, values: &[i64]) -> Option<Tensor> {
+    if dtype == DType::INT64 {
+        return Tensor::from_slice(shape, values).ok();
+    }
+    let narrow: Option<Vec<i32>> = values.iter().map(|&value| i32::try_from(value).ok()).collect();
+    Tensor::from_slice(shape, &narrow?).ok()
+}
+
+/// Runs one node on values that are there.
+fn evaluate(
+    graph: &Graph,
+    node: &Node,
+    values: &HashMap<OutputRef, Tensor>,
+) -> Option<SmallVec<[Tensor; 1]>> {
+    if let Some(tensor) = static_value(graph, node) {
+        return Some(SmallVec::from_elem(tensor, 1));
+    }
+    if is_const(node) {
+        let tensor = node.attrs.tensor("value").ok()?.tensor().ok()?;
+        return Some(SmallVec::from_elem(tensor, 1));
+    }
+    let init = KernelInit {
+        name: &node.name,
+        op: &node.op,
+        attrs: &node.attrs,
+        input_dtypes: &node.input_dtypes,
+        output_dtypes: &node.output_dtypes,
+    };
+    let kernel = graph.registry().build_kernel(DeviceType::Cpu, &init).ok()?;
+    let mut inputs: SmallVec<[Value; 4]> = SmallVec::new();
+    for edge in &node.inputs {
+        inputs.push(Value::Tensor(values.get(&edge.source)?.clone()));
+    }
+    let mut outputs: SmallVec<[Value; 1]> = SmallVec::from_elem(Value::Absent, node.num_outputs());
+    let step = Step {
+        id: 1,
+        resources: Arc::new(ResourceManager::default()),
+        buffers: Arc::new(BufferPool::default()),
+        device: "".into(),
+    };
+    let mut ctx =
+        OpContext::new(&mut inputs, &mut outputs, &node.output_dtypes, &step, Parallel::sequential());
+    kernel.compute(&mut ctx).ok()?;
+    outputs
+        .into_iter()
+        .map(|value| match value {
+            Value::Tensor(tensor) => Some(tensor),
+            Value::Absent | Value::Ref(_) => None,
+        })
+        .collect()
+}
+
+/// What is known of an integer vector that stands for a shape; -1 in it is an unknown dimension.
+///
+/// # Errors
+/// `InvalidArgument` if it holds what is no dimension.
+fn partial_value(graph: &Graph, output: OutputRef, depth: usize) -> Result<Option<PartialShape>> {
+    if let Some(tensor) = constant_value(graph, output) {
+        return match tensor.dtype() {
+            DType::INT32 | DType::INT64 => shape_from_tensor(&tensor).map(Some),
+            _ => Ok(None),
+        };
+    }
+    if depth > MAX_DEPTH {
+        return Ok(None);
+    }
+    let node = graph.node(output.node);
+    let input = |index: usize| node.inputs[index].source;
+    match &*node.op.name {
+        "Shape" => Ok(Some(graph.shape(input(0))?.clone())),
+        "ShapeN" => Ok(Some(graph.shape(input(output.port()))?.clone())),
+        "Identity" | "StopGradient" => partial_value(graph, input(0), depth + 1),
+        "Cast" => match partial_value(graph, input(0), depth + 1)? {
+            Some(shape) if node.attrs.dtype("DstT").is_ok_and(|dtype| dtype.is_integer()) => {
+                Ok(Some(shape))
+            }
+            _ => Ok(None),
+        },
+        "Pack" => pack_value(graph, node),
+        "Concat" | "ConcatV2" => concat_value(graph, node, depth),
+        "StridedSlice" => strided_slice_value(graph, node, depth),
+        _ => Ok(None),
+    }
+}
+
+/// A vector of scalars, each known or not.
+fn pack_value(graph: &Graph, node: &Node) -> Result<Option<PartialShape>> {
+    let mut dims = Vec::with_capacity(node.inputs.len());
+    for edge in &node.inputs {
+        if graph.shape(edge.source)?.rank().is_some_and(|rank| rank != 0) {
+            return Ok(None);
+        }
+        let value = scalar_value(graph, edge.source)?;
+        dims.push(value.unwrap_or_else(Dim::fresh));
+    }
+    Ok(Some(dims.into_iter().collect()))
+}
+
+/// A scalar that stands for a dimension: constant, or one element of a shape-like vector.
+fn scalar_value(graph: &Graph, output: OutputRef) -> Result<Option<Dim>> {
+    if let Some(tensor) = constant_value(graph, output) {
+        return Ok(tensor.to_i64s()?.first().map(|&value| Dim::new(value)));
+    }
+    let node = graph.node(output.node);
+    if &*node.op.name != "StridedSlice" || node.attrs.int("shrink_axis_mask")? != 1 {
+        return Ok(None);
+    }
+    let Some(vector) = partial_value(graph, node.inputs[0].source, 1)? else {
+        return Ok(None);
+    };
+    let index = constant_value(graph, node.inputs[1].source).and_then(|begin| begin.to_i64s().ok());
+    Ok(match (vector.dims(), index.as_deref()) {
+        (Some(dims), Some([index])) => {
+            let index = if *index < 0 { *index + dims.len() as i64 } else { *index };
+            usize::try_from(index).ok().and_then(|index| dims.get(index)).copied()
+        }
+        _ => None,
+    })
+}
+
+fn concat_value(graph: &Graph, node: &Node, depth: usize) -> Result<Option<PartialShape>> {
+    let parts = match &*node.op.name {
+        "Concat" => 1..node.inputs.len(),
+        _ => 0..node.inputs.len() - 1,
+    };
+    let mut dims = Vec::new();
+    for index in parts {
+        let source = node.inputs[index].source;
+        // A scalar -1 stands for an unknown shape, which a concatenation cannot hold.
+        if graph.shape(source)?.rank() != Some(1) {
+            return Ok(None);
+        }
+        match partial_value(graph, source, depth + 1)? {
+            Some(shape) => dims.extend_from_slice(shape.dims().unwrap_or_default()),
+            None => match graph.shape(source)?.count() {
+                Some(count) if count <= tfcore_tensor::MAX_RANK as i64 => {
+                    dims.extend((0..count).map(|_| Dim::fresh()));
+                }
+                _ => return Ok(None),
+            },
+        }
+    }
+    Ok(Some(dims.into_iter().collect()))
+}
+
+/// A contiguous part of a shape-like vector.
+fn strided_slice_value(graph: &Graph, node: &Node, depth: usize) -> Result<Option<PartialShape>> {
+    let mask = |name: &str| node.attrs.int(name);
+    if mask("ellipsis_mask")? != 0 || mask("new_axis_mask")? != 0 || mask("shrink_axis_mask")? != 0 {
+        return Ok(None);
+    }
+    let Some(vector) = partial_value(graph, node.inputs[0].source, depth + 1)? else {
+        return Ok(None);
+    };
+    let Some(dims) = vector.dims() else {
+        return Ok(Some(PartialShape::unknown()));
+    };
+    let bound = |index: usize| {
+        let values = constant_value(graph, node.inputs[index].source)?.to_i64s().ok()?;
+        (values.len() == 1).then(|| values[0])
+    };
+    let (Some(begin), Some(end), Some(stride)) = (bound(1), bound(2), bound(3)) else {
+        return Ok(None);
+    };
+    if stride == 0 {
+        return Ok(None);
+    }
+    let len = dims.len() as i64;
+    let (low, high) = if stride > 0 { (0, len) } else { (-1, len - 1) };
+    let clamp = |bound: i64| (if bound < 0 { bound + len } else { bound }).clamp(low, high);
+    let (first, last) = if stride > 0 { (0, len) } else { (len - 1, -1) };
+    let begin = if mask("begin_mask")? & 1 != 0 { first } else { clamp(begin) };
+    let end = if mask("end_mask")? & 1 != 0 { last } else { clamp(end) };
+    let mut taken = Vec::new();
+    let mut at = begin;
+    while (stride > 0 && at < end) || (stride < 0 && at > end) {
+        taken.push(dims[at as usize]);
+        at = at.saturating_add(stride);
+    }
+    Ok(Some(taken.into_iter().collect()))
+}

@@ -1,0 +1,96 @@
+//! Shape refinement: runs the shape function of each node that is added.
+
+use tfcore_base::{Error, Result, invalid};
+use tfcore_framework::{HandleData, InferenceContext};
+use tfcore_tensor::{Dim, PartialShape};
+
+use crate::Graph;
+use crate::fold::NodeOperands;
+use crate::graph::OutputInfo;
+use crate::node::{Node, NodeId, SOURCE};
+
+/// What is known of the outputs of a node in the graph, by its shape function.
+///
+/// # Errors
+/// `InvalidArgument` with the node and its input shapes behind the shape function's own message.
+pub(crate) fn infer(graph: &Graph, id: NodeId) -> Result<Vec<OutputInfo>> {
+    let node = graph.node(id);
+    let unknown = || OutputInfo { shape: PartialShape::unknown(), handle: None };
+    let Some(shape_fn) = graph.registry().shape_fn(&node.op.name) else {
+        if graph.requires_shape_fns() && !is_known_to_reference(graph, node) {
+            return Err(invalid!(
+                "No shape inference function exists for op '{}', did you forget to define it?",
+                node.op.name
+            ));
+        }
+        return Ok((0..node.num_outputs()).map(|_| unknown()).collect());
+    };
+    let mut shapes: Vec<PartialShape> = Vec::with_capacity(node.inputs.len());
+    let mut handles: Vec<HandleData> = Vec::new();
+    for (index, edge) in node.inputs.iter().enumerate() {
+        // The back edge of a loop is not there yet.
+        if edge.source.node == SOURCE {
+            shapes.push(PartialShape::unknown());
+            continue;
+        }
+        let info = graph.output_info(edge.source)?;
+        shapes.push(info.shape.clone());
+        if info.handle.is_some() {
+            handles.resize(index, None);
+            handles.push(info.handle.clone());
+        }
+    }
+    let operands = NodeOperands { graph, node };
+    let mut ctx = InferenceContext::new(
+        &node.op,
+        &node.attrs,
+        &shapes,
+        &handles,
+        &operands,
+        node.num_outputs(),
+    );
+    if let Err(error) = shape_fn(&mut ctx) {
+        return Err(with_context(graph, node, &shapes, &ctx, error));
+    }
+    let (shapes, handles) = ctx.into_outputs();
+    Ok(shapes
+        .into_iter()
+        .zip(handles)
+        .map(|(shape, handle)| OutputInfo { shape: with_identities(shape), handle })
+        .collect())
+}
+
+/// Whether the op is one of the table's, whose shape function may still be missing here, rather
+/// than one that a client has defined.
+fn is_known_to_reference(graph: &Graph, node: &Node) -> bool {
+    !graph.registry().is_added(&node.op.name)
+}
+
+/// Every unknown dimension of an output is one and the same wherever the output goes.
+fn with_identities(shape: PartialShape) -> PartialShape {
+    match shape.dims() {
+        Some(dims) if dims.contains(&Dim::UNKNOWN) => {
+            dims.iter().map(|&dim| if dim == Dim::UNKNOWN { Dim::fresh() } else { dim }).collect()
+        }
+        _ => shape,
+    }
+}
+
+fn with_context(
+    graph: &Graph,
+    node: &Node,
+    shapes: &[PartialShape],
+    ctx: &InferenceContext<'_>,
+    error: Error,
+) -> Error {
+    let inputs: Vec<String> = shapes.iter().map(PartialShape::to_string).collect();
+    let name = |id: NodeId| graph.node(id).name.as_str();
+    let message = format!(
+        "{} for '{}' with input shapes: {}{}.",
+        error.message(),
+        node.describe(&name),
+        inputs.join(", "),
+        ctx.describe_operands()
+    );
+    error.with_message(message)
+}
