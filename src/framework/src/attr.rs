@@ -157,6 +157,10 @@ impl Attrs {
         Attrs::default()
     }
 
+    pub fn with_capacity(capacity: usize) -> Attrs {
+        Attrs { entries: Vec::with_capacity(capacity) }
+    }
+
     fn position(&self, name: &str) -> std::result::Result<usize, usize> {
         self.entries.binary_search_by(|(key, _)| (**key).cmp(name))
     }
@@ -205,7 +209,9 @@ impl Attrs {
     /// # Errors
     /// `NotFound` if there is none.
     pub fn require(&self, name: &str) -> Result<&AttrValue> {
-        self.get(name).ok_or_else(|| Error::new(Code::NotFound, format!("No attr named '{name}' in NodeDef:")))
+        self.get(name).ok_or_else(|| {
+            Error::new(Code::NotFound, format!("No attr named '{name}' in NodeDef:"))
+        })
     }
 
     pub fn int(&self, name: &str) -> Result<i64> {

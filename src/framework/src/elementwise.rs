@@ -8,7 +8,7 @@
 use std::marker::PhantomData;
 
 use tfcore_base::{DType, Elem, Make, Pick, Result, TypeSet};
-use tfcore_math::vectorize;
+use tfcore_math::isa::vectorize;
 use tfcore_tensor::{Elems, ElemsMut, Tensor};
 
 use crate::geometry::Broadcast;
@@ -304,26 +304,38 @@ fn run_pairs(body: &BinaryLoop, operands: [Option<Elems<'_>>; 2], mut out: Elems
     let block = (BLOCK / dtype.size()).min(len);
     with_scratch(dtype, block, |mut first| {
         with_scratch(dtype, block, |mut second| {
-            for (operand, scratch) in operands.iter().zip([&mut first, &mut second]) {
-                if let Some(elems) = operand
-                    && elems.len() == 1
-                {
-                    scratch.reborrow().fill(*elems);
-                }
-            }
+            repeat(operands[0], &mut first);
+            repeat(operands[1], &mut second);
             for start in (0..len).step_by(block.max(1)) {
-                let end = (start + block).min(len);
-                for (operand, scratch) in operands.iter().zip([&mut first, &mut second]) {
-                    if operand.is_none() {
-                        scratch.slice(0..end - start).copy_from(out.slice(start..end).as_shared());
-                    }
-                }
-                let pair = [(0, &first), (1, &second)].map(|(k, scratch)| match operands[k] {
-                    Some(elems) if elems.len() == len && len != 1 => elems.slice(start..end),
-                    _ => scratch.as_shared().slice(0..end - start),
-                });
-                (body.run)(pair[0], pair[1], out.slice(start..end));
+                let range = start..(start + block).min(len);
+                let mut part = out.slice(range.clone());
+                let x = block_of(operands[0], &range, &mut first, &part);
+                let y = block_of(operands[1], &range, &mut second, &part);
+                (body.run)(x, y, part.reborrow());
             }
         });
     });
+}
+
+/// Fills the scratch with an operand that is a single element.
+fn repeat(operand: Option<Elems<'_>>, scratch: &mut ElemsMut<'_>) {
+    if let Some(element) = operand.filter(|elems| elems.len() == 1) {
+        scratch.reborrow().fill(element);
+    }
+}
+
+/// The elements of an operand that belong to `range`: its own, or those in the scratch, into which what
+/// stands in the output is saved.
+fn block_of<'s>(
+    operand: Option<Elems<'s>>,
+    range: &std::ops::Range<usize>,
+    scratch: &'s mut ElemsMut<'_>,
+    out: &ElemsMut<'_>,
+) -> Elems<'s> {
+    match operand {
+        Some(elems) if elems.len() != 1 => return elems.slice(range.clone()),
+        Some(_) => {}
+        None => scratch.slice(0..range.len()).copy_from(out.as_shared()),
+    }
+    scratch.as_shared().slice(0..range.len())
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tfcore_base::{DType, Elem, Result, internal, invalid};
-use tfcore_math::Parallel;
+use tfcore_math::pool::Parallel;
 use tfcore_tensor::{BufferPool, Elems, ElemsMut, Shape, Tensor};
 
 use crate::resource::{RefVariable, ResourceManager};

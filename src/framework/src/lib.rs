@@ -5,9 +5,32 @@
 #![forbid(unsafe_code)]
 
 mod attr;
+mod convert;
+mod elementwise;
+pub mod geometry;
+mod inference;
+mod kernel;
 mod op_def;
+mod op_spec;
+pub mod op_table;
+mod registry;
+mod resource;
+pub mod shape_fns;
+pub mod shape_ops;
+mod spec_reader;
 mod tensor_attr;
+mod tensor_proto;
 
 pub use attr::{AttrList, AttrValue, Attrs, Func};
+pub use convert::{full_shape_from_proto, shape_from_proto, shape_to_proto};
+pub use elementwise::{
+    Binary, BinaryForm, BinaryKernel, BinaryLoop, Unary, UnaryForm, UnaryKernel, UnaryLoop,
+};
+pub use inference::{HandleData, InferenceContext, Operands, ShapeAndType, shape_from_tensor};
+pub use kernel::{Kernel, KernelInit, OpContext, Step, Value, for_each_part, kernel, matching};
 pub use op_def::{ArgDef, ArgKind, AttrDef, OpDef};
+pub use op_spec::OpSpec;
+pub use registry::{Behaviour, DeviceType, KernelDef, KernelFactory, OpEntry, Registry, ShapeFn};
+pub use resource::{DEFAULT_CONTAINER, RefVariable, Resource, ResourceManager};
 pub use tensor_attr::TensorAttr;
+pub use tensor_proto::{tensor_from_proto, tensor_to_proto};

@@ -82,10 +82,13 @@ impl ArgDef {
         let mark = |dtype: DType| if self.is_ref { dtype.make_ref() } else { dtype };
         let repeat = |dtypes: &mut Vec<DType>, dtype: DType, number: &str| {
             let count = attrs.int(number)?;
-            let count = usize::try_from(count)
-                .ok()
-                .filter(|&count| count <= MAX_LIST)
-                .ok_or_else(|| invalid!("Value for number_attr {number} must be within [0, {MAX_LIST}], got {count}"))?;
+            let count = usize::try_from(count).ok().filter(|&count| count <= MAX_LIST).ok_or_else(
+                || {
+                    invalid!(
+                        "Value for number_attr {number} must be within [0, {MAX_LIST}], got {count}"
+                    )
+                },
+            )?;
             dtypes.extend(std::iter::repeat_n(mark(dtype), count));
             Ok(())
         };
@@ -94,7 +97,9 @@ impl ArgDef {
             ArgKind::TypeAttr(attr) => dtypes.push(mark(attrs.dtype(attr)?)),
             ArgKind::FixedTimes(dtype, number) => repeat(dtypes, *dtype, number)?,
             ArgKind::AttrTimes { dtype, number } => repeat(dtypes, attrs.dtype(dtype)?, number)?,
-            ArgKind::ListAttr(attr) => dtypes.extend(attrs.dtypes(attr)?.iter().map(|&dtype| mark(dtype))),
+            ArgKind::ListAttr(attr) => {
+                dtypes.extend(attrs.dtypes(attr)?.iter().map(|&dtype| mark(dtype)))
+            }
         }
         Ok(())
     }
@@ -126,12 +131,14 @@ impl OpDef {
 
     /// The tensors of input argument `name`, as a range of input indices.
     pub fn input_range(&self, name: &str, attrs: &Attrs) -> Result<std::ops::Range<usize>> {
-        arg_range(&self.inputs, name, attrs).ok_or_else(|| invalid!("Input arg '{name}' not found"))?
+        arg_range(&self.inputs, name, attrs)
+            .ok_or_else(|| invalid!("Input arg '{name}' not found"))?
     }
 
     /// The tensors of output argument `name`, as a range of output indices.
     pub fn output_range(&self, name: &str, attrs: &Attrs) -> Result<std::ops::Range<usize>> {
-        arg_range(&self.outputs, name, attrs).ok_or_else(|| invalid!("Output arg '{name}' not found"))?
+        arg_range(&self.outputs, name, attrs)
+            .ok_or_else(|| invalid!("Output arg '{name}' not found"))?
     }
 
     /// Adds the defaults of attrs that a node leaves out.
@@ -247,8 +254,15 @@ pub(crate) fn with_suffix(error: Error, suffix: &str) -> Error {
 impl fmt::Display for OpDef {
     /// The signature in messages: `Op<name=Neg; signature=x:T -> y:T; attr=T:type,allowed=[DT_FLOAT]>`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let args = |args: &[ArgDef]| args.iter().map(ArgDef::to_string).collect::<Vec<_>>().join(", ");
-        write!(f, "Op<name={}; signature={} -> {}", self.name, args(&self.inputs), args(&self.outputs))?;
+        let args =
+            |args: &[ArgDef]| args.iter().map(ArgDef::to_string).collect::<Vec<_>>().join(", ");
+        write!(
+            f,
+            "Op<name={}; signature={} -> {}",
+            self.name,
+            args(&self.inputs),
+            args(&self.outputs)
+        )?;
         for attr in &self.attrs {
             write!(f, "; attr={attr}")?;
         }

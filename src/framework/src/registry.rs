@@ -87,11 +87,7 @@ impl Registry {
     }
 
     /// Attaches the same behaviour to several ops.
-    pub fn ops<const N: usize>(
-        &mut self,
-        names: [&'static str; N],
-        attach: impl Fn(OpEntry<'_>),
-    ) {
+    pub fn ops<const N: usize>(&mut self, names: [&'static str; N], attach: impl Fn(OpEntry<'_>)) {
         for name in names {
             attach(self.op(name));
         }
@@ -145,7 +141,9 @@ impl Registry {
     pub fn kernels(&self, name: &str) -> Vec<KernelDef> {
         match self.behaviours.get(name) {
             Some(behaviour) => behaviour.kernels.clone(),
-            None => self.added.read().get(name).map_or(Vec::new(), |op| op.behaviour.kernels.clone()),
+            None => {
+                self.added.read().get(name).map_or(Vec::new(), |op| op.behaviour.kernels.clone())
+            }
         }
     }
 
@@ -159,7 +157,11 @@ impl Registry {
     /// # Errors
     /// `InvalidArgument` "No OpKernel was registered to support Op ..." if there is none, and what
     /// the factory reports.
-    pub fn build_kernel(&self, device: DeviceType, init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    pub fn build_kernel(
+        &self,
+        device: DeviceType,
+        init: &KernelInit<'_>,
+    ) -> Result<Box<dyn Kernel>> {
         let kernels = self.kernels(&init.op.name);
         match kernels.iter().find(|def| def.device == device && def.matches(init.attrs)) {
             Some(def) => (def.factory)(init),

@@ -92,7 +92,12 @@ impl ResourceManager {
     ///
     /// # Errors
     /// `NotFound`, saying whether the container or the resource is missing.
-    pub fn get<T: Resource>(&self, container: &str, type_name: &'static str, name: &str) -> Result<Arc<T>> {
+    pub fn get<T: Resource>(
+        &self,
+        container: &str,
+        type_name: &'static str,
+        name: &str,
+    ) -> Result<Arc<T>> {
         let containers = self.containers.read();
         let Some(found) = containers.get(container_name(container)) else {
             return Err(not_found!(

@@ -208,9 +208,9 @@ pub fn divide(a: Dim, divisor: i64, evenly: bool) -> Result<Dim> {
     }
     match a.value() {
         _ if divisor == 1 => Ok(a),
-        Some(x) if evenly && x % divisor != 0 => Err(invalid!(
-            "Dimension size must be evenly divisible by {divisor} but is {x}"
-        )),
+        Some(x) if evenly && x % divisor != 0 => {
+            Err(invalid!("Dimension size must be evenly divisible by {divisor} but is {x}"))
+        }
         Some(x) => Ok(Dim::new(x / divisor)),
         None => Ok(Dim::fresh()),
     }
@@ -245,7 +245,9 @@ pub fn broadcast(a: &PartialShape, b: &PartialShape) -> Result<PartialShape> {
         Some(index) => dims[index],
         None => Dim::new(1),
     };
-    (0..rank).map(|axis| broadcast_dims(at(x, axis), at(y, axis))).collect::<Result<Vec<Dim>>>()
+    (0..rank)
+        .map(|axis| broadcast_dims(at(x, axis), at(y, axis)))
+        .collect::<Result<Vec<Dim>>>()
         .map(|dims| dims.into_iter().collect())
 }
 

@@ -89,7 +89,11 @@ impl NodeBuilder {
         }
         self.merge_colocations();
         let Some(op) = graph.registry().def(&self.op) else {
-            return Err(invalid!("{} while building NodeDef '{}'", unknown_op(&self.op), self.name));
+            return Err(invalid!(
+                "{} while building NodeDef '{}'",
+                unknown_op(&self.op),
+                self.name
+            ));
         };
         let mut draft = Draft { graph, op: &op, attrs: Attrs::new(), errors: Vec::new() };
         let edges = draft.take_inputs(&self.inputs)?;
@@ -125,7 +129,8 @@ impl NodeBuilder {
             match value {
                 AttrValue::List(list) if name == COLOCATION_ATTR => {
                     if let AttrList::String(locations) = &**list {
-                        let texts = locations.iter().map(|bytes| String::from_utf8_lossy(bytes).into());
+                        let texts =
+                            locations.iter().map(|bytes| String::from_utf8_lossy(bytes).into());
                         self.colocations.extend(texts);
                     }
                     self.attrs.remove(position);
@@ -200,9 +205,7 @@ impl Draft<'_> {
                 self.check_ref(arg, dtype);
                 self.set_attr(attr, AttrValue::Type(dtype.base()));
             }
-            _ => self
-                .errors
-                .push(format!("Single tensor passed to '{}', expected list", arg.name)),
+            _ => self.errors.push(format!("Single tensor passed to '{}', expected list", arg.name)),
         }
     }
 
@@ -224,10 +227,9 @@ impl Draft<'_> {
                 dtypes.iter().for_each(|&dtype| self.check_ref(arg, dtype));
                 self.set_attr(attr, AttrValue::types(dtypes.iter().map(|dtype| dtype.base())));
             }
-            ArgKind::Fixed(_) | ArgKind::TypeAttr(_) => self.errors.push(format!(
-                "List provided to input '{}' when single Tensor expected",
-                arg.name
-            )),
+            ArgKind::Fixed(_) | ArgKind::TypeAttr(_) => self
+                .errors
+                .push(format!("List provided to input '{}' when single Tensor expected", arg.name)),
         }
     }
 
@@ -251,9 +253,9 @@ impl Draft<'_> {
                 None => self.attrs.set(name, value),
             },
             Some(old) if *old == value => {}
-            Some(old) => self
-                .errors
-                .push(format!("Inconsistent values for attr '{name}' {old} vs. {value}")),
+            Some(old) => {
+                self.errors.push(format!("Inconsistent values for attr '{name}' {old} vs. {value}"))
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use tfcore_base::{DType, Result};
 use tfcore_framework::{
     DeviceType, KernelInit, OpContext, Operands, ResourceManager, Step, Value, shape_from_tensor,
 };
-use tfcore_math::Parallel;
+use tfcore_math::pool::Parallel;
 use tfcore_tensor::{BufferPool, Dim, PartialShape, Shape, Tensor};
 
 use crate::Graph;
@@ -162,7 +162,7 @@ fn evaluate(
         device: "".into(),
     };
     let mut ctx =
-        OpContext::new(&mut inputs, &mut outputs, &node.output_dtypes, &step, Parallel::sequential());
+        OpContext::new(&mut inputs, &mut outputs, &node.output_dtypes, &step, Parallel::SERIAL);
     kernel.compute(&mut ctx).ok()?;
     outputs
         .into_iter()
@@ -269,7 +269,8 @@ fn concat_value(graph: &Graph, node: &Node, depth: usize) -> Result<Option<Parti
 /// A contiguous part of a shape-like vector.
 fn strided_slice_value(graph: &Graph, node: &Node, depth: usize) -> Result<Option<PartialShape>> {
     let mask = |name: &str| node.attrs.int(name);
-    if mask("ellipsis_mask")? != 0 || mask("new_axis_mask")? != 0 || mask("shrink_axis_mask")? != 0 {
+    if mask("ellipsis_mask")? != 0 || mask("new_axis_mask")? != 0 || mask("shrink_axis_mask")? != 0
+    {
         return Ok(None);
     }
     let Some(vector) = partial_value(graph, node.inputs[0].source, depth + 1)? else {

@@ -13,7 +13,7 @@ use crate::node::{Edge, Node, NodeId, OutputRef, SINK, SOURCE};
 use crate::{Name, refine};
 
 /// The graph version that this library writes and understands.
-pub const GRAPH_VERSION: i32 = 2474;
+pub(crate) const GRAPH_VERSION: i32 = 2474;
 /// The least consumer version that can read what this library writes.
 const MIN_CONSUMER: i32 = 0;
 
@@ -199,7 +199,8 @@ impl Graph {
 
     /// Appends a node whose inputs have been checked. Its shapes are unknown.
     pub(crate) fn push(&mut self, new: NewNode) -> NodeId {
-        let id = NodeId(u32::try_from(self.nodes.len()).expect("a graph has fewer than 2^32 nodes"));
+        let id =
+            NodeId(u32::try_from(self.nodes.len()).expect("a graph has fewer than 2^32 nodes"));
         for (input, edge) in new.inputs.iter().enumerate() {
             let fanout = &mut self.fanouts[edge.source.node.index()];
             fanout.data.push((edge.source.index, id, input as u32));

@@ -109,7 +109,11 @@ impl Graph {
     ///
     /// # Errors
     /// In the reference's codes and words; the graph is then as it was.
-    pub fn import(&mut self, def: proto::GraphDef, options: &ImportOptions) -> Result<ImportResults> {
+    pub fn import(
+        &mut self,
+        def: proto::GraphDef,
+        options: &ImportOptions,
+    ) -> Result<ImportResults> {
         let checkpoint = self.checkpoint();
         match Import::run(self, def, options) {
             Ok(results) => Ok(results),
@@ -125,7 +129,11 @@ impl Graph {
 #[derive(Clone)]
 enum Input {
     /// Of another node of the GraphDef, by its position.
-    Imported { node: usize, index: i32, explicit_zero: bool },
+    Imported {
+        node: usize,
+        index: i32,
+        explicit_zero: bool,
+    },
     /// Of a node that the graph already has.
     Existing(OutputRef),
     ExistingControl(NodeId),
@@ -263,9 +271,8 @@ impl Import<'_> {
     }
 
     fn unique_name(&self, name: &str, taken: &HashSet<String>) -> String {
-        let is_free = |candidate: &str| {
-            !self.graph.is_name_or_scope(candidate) && !taken.contains(candidate)
-        };
+        let is_free =
+            |candidate: &str| !self.graph.is_name_or_scope(candidate) && !taken.contains(candidate);
         if is_free(name) {
             return name.to_string();
         }
@@ -339,10 +346,9 @@ impl Import<'_> {
                 index: tensor.index,
                 explicit_zero: tensor.index == 0 && text.ends_with(":0"),
             }),
-            None => Err(invalid!(
-                "Node '{}': Unknown input node '{text}'",
-                self.nodes[position].name
-            )),
+            None => {
+                Err(invalid!("Node '{}': Unknown input node '{text}'", self.nodes[position].name))
+            }
         }
     }
 
@@ -469,10 +475,16 @@ impl Import<'_> {
         wiring: &mut Wiring,
     ) -> Result<()> {
         let edge = match *input {
-            Input::ExistingControl(node) => return Ok(wiring.add_control(node)),
+            Input::ExistingControl(node) => {
+                wiring.add_control(node);
+                return Ok(());
+            }
             Input::Existing(source) => Edge::from(source),
             Input::Imported { node, index, explicit_zero } => match self.ids[node] {
-                Some(id) if index < 0 => return Ok(wiring.add_control(id)),
+                Some(id) if index < 0 => {
+                    wiring.add_control(id);
+                    return Ok(());
+                }
                 Some(id) => Edge { source: OutputRef::new(id, index as usize), explicit_zero },
                 None => {
                     let merge_input = wiring.inputs.len();
@@ -652,8 +664,7 @@ impl Import<'_> {
     fn names_output(&self, tensor: &TensorRef) -> bool {
         let id = self.index.get(&tensor.node).and_then(|&position| self.ids[position]);
         id.is_some_and(|id| {
-            tensor.is_control()
-                || (tensor.index as usize) < self.graph.node(id).num_outputs()
+            tensor.is_control() || (tensor.index as usize) < self.graph.node(id).num_outputs()
         })
     }
 }
@@ -726,4 +737,3 @@ fn check_versions(versions: &proto::VersionDef) -> Result<()> {
     }
     Ok(())
 }
-

@@ -14,7 +14,8 @@ pub(crate) fn check_attrs(name: &str, op: &OpDef, attrs: &Attrs) -> Result<()> {
         match attrs.get(&attr.name) {
             None => missing.push(format!("'{}'", attr.name)),
             Some(value) => attr.check(value).map_err(|error| {
-                let message = format!("{}\n\t; NodeDef: {{{{node {name}}}}}; {op}", error.message());
+                let message =
+                    format!("{}\n\t; NodeDef: {{{{node {name}}}}}; {op}", error.message());
                 error.with_message(message)
             })?,
         }

@@ -36,11 +36,7 @@ impl Buf for Aligning<'_> {
     fn copy_to_bytes(&mut self, len: usize) -> Bytes {
         let (payload, rest) = self.0.split_at(len);
         self.0 = rest;
-        if len < LARGE {
-            Bytes::copy_from_slice(payload)
-        } else {
-            aligned_copy(payload)
-        }
+        if len < LARGE { Bytes::copy_from_slice(payload) } else { aligned_copy(payload) }
     }
 }
 
@@ -70,10 +66,7 @@ mod tests {
         let weights = TensorProto {
             dtype: 1,
             tensor_shape: Some(TensorShapeProto {
-                dim: vec![tensor_shape_proto::Dim {
-                    size: 250_000,
-                    name: "n".into(),
-                }],
+                dim: vec![tensor_shape_proto::Dim { size: 250_000, name: "n".into() }],
                 unknown_rank: false,
             }),
             tensor_content: (0..1_000_000u32).map(|i| (i % 251) as u8).collect(),
@@ -94,21 +87,12 @@ mod tests {
             input: vec!["a:1".into(), "^b".into()],
             device: "/CPU:0".into(),
             attr: BTreeMap::from([
-                (
-                    "value".into(),
-                    attr(attr_value::Value::Tensor(weights.into())),
-                ),
+                ("value".into(), attr(attr_value::Value::Tensor(weights.into()))),
                 ("f".into(), attr(attr_value::Value::Func(branch.into()))),
                 ("list".into(), attr(attr_value::Value::List(list.into()))),
-                (
-                    "s".into(),
-                    attr(attr_value::Value::S(Bytes::from_static(b"\xff\x00"))),
-                ),
+                ("s".into(), attr(attr_value::Value::S(Bytes::from_static(b"\xff\x00")))),
                 ("none".into(), AttrValue::default()),
-                (
-                    "unknown_dtype".into(),
-                    attr(attr_value::Value::Type(123_456)),
-                ),
+                ("unknown_dtype".into(), attr(attr_value::Value::Type(123_456))),
             ]),
             experimental_type: Some(Box::new(FullTypeDef {
                 type_id: 1000,
@@ -121,21 +105,14 @@ mod tests {
             ..Default::default()
         };
         let function = FunctionDef {
-            signature: Some(OpDef {
-                name: "f".into(),
-                is_stateful: true,
-                ..Default::default()
-            }),
+            signature: Some(OpDef { name: "f".into(), is_stateful: true, ..Default::default() }),
             ret: BTreeMap::from([("y".into(), "w:output:0".into())]),
             arg_attr: BTreeMap::from([(3, function_def::ArgAttrs::default())]),
             ..Default::default()
         };
         GraphDef {
             node: vec![node],
-            library: Some(FunctionDefLibrary {
-                function: vec![function],
-                ..Default::default()
-            }),
+            library: Some(FunctionDefLibrary { function: vec![function], ..Default::default() }),
             versions: Some(VersionDef {
                 producer: 1087,
                 bad_consumers: vec![1, 2],
@@ -148,10 +125,7 @@ mod tests {
     #[test]
     fn a_graph_survives_a_round_trip() {
         let graph = graph();
-        assert_eq!(
-            decode::<GraphDef>(&graph.encode_to_vec()).expect("own encoding"),
-            graph
-        );
+        assert_eq!(decode::<GraphDef>(&graph.encode_to_vec()).expect("own encoding"), graph);
     }
 
     #[test]
@@ -198,18 +172,12 @@ mod tests {
                 copy
             }
         }
-        let tensor = TensorProto {
-            tensor_content: vec![1; 1 << 20].into(),
-            ..Default::default()
-        };
+        let tensor = TensorProto { tensor_content: vec![1; 1 << 20].into(), ..Default::default() };
         let bytes = tensor.encode_to_vec();
         let mut copies = Vec::new();
         let decoded =
             TensorProto::decode(Counting(Aligning(&bytes), &mut copies)).expect("own encoding");
-        assert_eq!(
-            copies,
-            [(decoded.tensor_content.as_ptr() as usize, 1 << 20)]
-        );
+        assert_eq!(copies, [(decoded.tensor_content.as_ptr() as usize, 1 << 20)]);
     }
 
     #[test]
@@ -220,14 +188,8 @@ mod tests {
         // Where one top-level field ends, what precedes is a message of its own.
         let ends: Vec<usize> = [
             GraphDef::default(),
-            GraphDef {
-                node: graph.node.clone(),
-                ..Default::default()
-            },
-            GraphDef {
-                versions: None,
-                ..graph.clone()
-            },
+            GraphDef { node: graph.node.clone(), ..Default::default() },
+            GraphDef { versions: None, ..graph.clone() },
         ]
         .iter()
         .map(Message::encoded_len)

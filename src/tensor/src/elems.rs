@@ -241,8 +241,12 @@ impl<'a> ElemsMut<'a> {
 
     fn fill_clones(self, value: Elems<'_>) {
         match self.dtype {
-            DType::STRING => self.typed::<crate::TString>().fill(value.typed::<crate::TString>()[0].clone()),
-            DType::RESOURCE => self.typed::<crate::ResourceHandle>().fill(value.typed::<crate::ResourceHandle>()[0].clone()),
+            DType::STRING => {
+                self.typed::<crate::TString>().fill(value.typed::<crate::TString>()[0].clone())
+            }
+            DType::RESOURCE => self
+                .typed::<crate::ResourceHandle>()
+                .fill(value.typed::<crate::ResourceHandle>()[0].clone()),
             _ => self.typed::<crate::Variant>().fill(value.typed::<crate::Variant>()[0].clone()),
         }
     }

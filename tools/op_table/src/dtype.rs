@@ -41,12 +41,7 @@ const NAMES: [&str; 33] = [
 
 /// Sets with a name of their own, largest first; each lists its members by number.
 const SETS: [(&str, &[i32]); 3] = [
-    (
-        "numbertype",
-        &[
-            1, 2, 3, 4, 5, 6, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 22, 23,
-        ],
-    ),
+    ("numbertype", &[1, 2, 3, 4, 5, 6, 8, 9, 11, 12, 13, 14, 15, 16, 17, 18, 19, 22, 23]),
     ("realnumbertype", &[1, 2, 3, 4, 5, 6, 9, 14, 17, 19, 22, 23]),
     ("quantizedtype", &[11, 12, 13, 15, 16]),
 ];
@@ -56,14 +51,8 @@ const REF: i32 = 100;
 
 /// `float`, `int32_ref` and so on.
 pub(crate) fn name(dtype: i32) -> Result<String> {
-    let (base, suffix) = if dtype > REF {
-        (dtype - REF, "_ref")
-    } else {
-        (dtype, "")
-    };
-    let index = usize::try_from(base)
-        .ok()
-        .and_then(|number| number.checked_sub(1));
+    let (base, suffix) = if dtype > REF { (dtype - REF, "_ref") } else { (dtype, "") };
+    let index = usize::try_from(base).ok().and_then(|number| number.checked_sub(1));
     match index.and_then(|index| NAMES.get(index)) {
         Some(name) => Ok(format!("{name}{suffix}")),
         None => Err(format!("dtype {dtype} has no name").into()),
@@ -104,10 +93,7 @@ mod tests {
             (&[19, 14, 101], "{half, bfloat16, float_ref}"),
             (&[11, 12, 13, 15, 16], "quantizedtype"),
             (&[14, 11, 12, 13, 15, 16], "{bfloat16, quantizedtype}"),
-            (
-                &[1, 2, 3, 4, 5, 6, 9, 14, 17, 19, 22, 23, 10],
-                "{realnumbertype, bool}",
-            ),
+            (&[1, 2, 3, 4, 5, 6, 9, 14, 17, 19, 22, 23, 10], "{realnumbertype, bool}"),
             // One member short of a set.
             (&[11, 12, 13, 15], "{qint8, quint8, qint32, qint16}"),
         ] {

@@ -25,10 +25,7 @@ pub(crate) fn table(list: KernelList, leave_out: &BTreeSet<&str>) -> Result<Stri
             let constraints =
                 constraints(kernel).map_err(|error| format!("{}: {error}", kernel.op))?;
             let of_op = ops.entry(&kernel.op).or_default();
-            of_op
-                .entry((&kernel.label, kernel.priority))
-                .or_default()
-                .insert(constraints);
+            of_op.entry((&kernel.label, kernel.priority)).or_default().insert(constraints);
         }
     }
     let mut table = HEADER.to_owned();
@@ -42,11 +39,8 @@ pub(crate) fn table(list: KernelList, leave_out: &BTreeSet<&str>) -> Result<Stri
             if priority != 0 {
                 prefix += &format!("priority={priority} ");
             }
-            alternatives.extend(
-                folded(constraints)
-                    .iter()
-                    .map(|one| prefix.clone() + &written(one)),
-            );
+            alternatives
+                .extend(folded(constraints).iter().map(|one| prefix.clone() + &written(one)));
         }
         table += &format!("{op} {}\n", alternatives.join(" ; "));
     }
@@ -56,17 +50,11 @@ pub(crate) fn table(list: KernelList, leave_out: &BTreeSet<&str>) -> Result<Stri
 fn constraints(kernel: &KernelDef) -> Result<Constraints> {
     let mut constraints = Constraints::new();
     for constraint in &kernel.constraint {
-        let Some(AttrValue {
-            value: Some(Value::List(list)),
-        }) = &constraint.allowed_values
-        else {
+        let Some(AttrValue { value: Some(Value::List(list)) }) = &constraint.allowed_values else {
             return Err(format!("'{}' is constrained by no list", constraint.name).into());
         };
-        let mut values = list
-            .r#type
-            .iter()
-            .map(|&t| dtype::name(t))
-            .collect::<Result<BTreeSet<_>>>()?;
+        let mut values =
+            list.r#type.iter().map(|&t| dtype::name(t)).collect::<Result<BTreeSet<_>>>()?;
         values.extend(list.s.iter().map(|s| text::quoted(s, '\'')));
         values.extend(list.i.iter().map(i64::to_string));
         values.extend(list.b.iter().map(bool::to_string));
@@ -100,13 +88,8 @@ fn written(constraints: &Constraints) -> String {
     if constraints.is_empty() {
         return "any".to_owned();
     }
-    let values = |values: &BTreeSet<String>| {
-        values
-            .iter()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join("|")
-    };
+    let values =
+        |values: &BTreeSet<String>| values.iter().map(String::as_str).collect::<Vec<_>>().join("|");
     constraints
         .iter()
         .map(|(attr, allowed)| format!("{attr}={}", values(allowed)))
@@ -124,25 +107,12 @@ mod tests {
         let constraint = constraints
             .iter()
             .map(|&(name, types)| {
-                let list = ListValue {
-                    r#type: types.to_vec(),
-                    ..Default::default()
-                };
-                let allowed_values = Some(AttrValue {
-                    value: Some(Value::List(list.into())),
-                });
-                AttrConstraint {
-                    name: name.into(),
-                    allowed_values,
-                }
+                let list = ListValue { r#type: types.to_vec(), ..Default::default() };
+                let allowed_values = Some(AttrValue { value: Some(Value::List(list.into())) });
+                AttrConstraint { name: name.into(), allowed_values }
             })
             .collect();
-        KernelDef {
-            op: op.into(),
-            device_type: device.into(),
-            constraint,
-            ..Default::default()
-        }
+        KernelDef { op: op.into(), device_type: device.into(), constraint, ..Default::default() }
     }
 
     #[test]

@@ -27,10 +27,7 @@ fn main() -> Result<()> {
         _ => return Err("usage: op-table ops|kernels LIST [LEAVE_OUT]".into()),
     };
     let list = std::fs::read(list)?;
-    let names = leave_out
-        .map(std::fs::read_to_string)
-        .transpose()?
-        .unwrap_or_default();
+    let names = leave_out.map(std::fs::read_to_string).transpose()?.unwrap_or_default();
     let leave_out: BTreeSet<&str> = names.split_whitespace().collect();
     let table = match what.as_str() {
         "ops" => ops::table(tfcore_proto::decode(&list)?, &leave_out)?,

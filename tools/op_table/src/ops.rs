@@ -87,11 +87,7 @@ fn arg(arg: &ArgDef) -> Result<String> {
     if !arg.handle_data.is_empty() {
         return Err(format!("handle data of '{}' have no notation", arg.name).into());
     }
-    let mut spec = match (
-        arg.r#type,
-        arg.type_attr.as_str(),
-        arg.type_list_attr.as_str(),
-    ) {
+    let mut spec = match (arg.r#type, arg.type_attr.as_str(), arg.type_list_attr.as_str()) {
         (0, "", list) if !list.is_empty() => list.to_owned(),
         (0, attr, "") if !attr.is_empty() => attr.to_owned(),
         (fixed, "", "") => dtype::name(fixed)?,
@@ -122,28 +118,17 @@ fn full_type(full: &FullTypeDef) -> Result<String> {
         .iter()
         .find(|(id, _)| *id == full.type_id)
         .ok_or_else(|| format!("full type {} has no name", full.type_id))?;
-    let args = full
-        .args
-        .iter()
-        .map(full_type)
-        .collect::<Result<Vec<_>>>()?;
-    Ok(if args.is_empty() {
-        name.to_string()
-    } else {
-        format!("{name}({})", args.join(", "))
-    })
+    let args = full.args.iter().map(full_type).collect::<Result<Vec<_>>>()?;
+    Ok(if args.is_empty() { name.to_string() } else { format!("{name}({})", args.join(", ")) })
 }
 
 /// `N: int >= 1`, `T: {half, float} = DT_FLOAT`, `padding: {'SAME', 'VALID'}`, `shapes: list(shape) >= 0 = []`.
 fn attr(attr: &AttrDef) -> Result<String> {
-    let (element, is_list) = match attr
-        .r#type
-        .strip_prefix("list(")
-        .and_then(|rest| rest.strip_suffix(')'))
-    {
-        Some(element) => (element, true),
-        None => (attr.r#type.as_str(), false),
-    };
+    let (element, is_list) =
+        match attr.r#type.strip_prefix("list(").and_then(|rest| rest.strip_suffix(')')) {
+            Some(element) => (element, true),
+            None => (attr.r#type.as_str(), false),
+        };
     let domain = match &attr.allowed_values {
         None => element.to_owned(),
         Some(allowed) => match (&allowed.value, element) {
@@ -155,11 +140,7 @@ fn attr(attr: &AttrDef) -> Result<String> {
             _ => return Err(format!("allowed values of '{}' have no notation", attr.name).into()),
         },
     };
-    let mut spec = if is_list {
-        format!("list({domain})")
-    } else {
-        domain
-    };
+    let mut spec = if is_list { format!("list({domain})") } else { domain };
     if attr.has_minimum {
         write!(spec, " >= {}", attr.minimum)?;
     }
@@ -186,10 +167,7 @@ mod tests {
             attr: Some(Attr::S(attr.into())),
             args: vec![],
         };
-        let arg = |name: &str| ArgDef {
-            name: name.into(),
-            ..Default::default()
-        };
+        let arg = |name: &str| ArgDef { name: name.into(), ..Default::default() };
         let attr = |name: &str, r#type: &str| AttrDef {
             name: name.into(),
             r#type: r#type.into(),
@@ -198,75 +176,40 @@ mod tests {
         let op = OpDef {
             name: "Everything".into(),
             input_arg: vec![
-                ArgDef {
-                    r#type: 3,
-                    ..arg("fixed")
-                },
-                ArgDef {
-                    type_attr: "T".into(),
-                    number_attr: "N".into(),
-                    ..arg("many")
-                },
-                ArgDef {
-                    type_list_attr: "Tin".into(),
-                    ..arg("list")
-                },
-                ArgDef {
-                    type_attr: "T".into(),
-                    is_ref: true,
-                    ..arg("ref")
-                },
+                ArgDef { r#type: 3, ..arg("fixed") },
+                ArgDef { type_attr: "T".into(), number_attr: "N".into(), ..arg("many") },
+                ArgDef { type_list_attr: "Tin".into(), ..arg("list") },
+                ArgDef { type_attr: "T".into(), is_ref: true, ..arg("ref") },
             ],
             output_arg: vec![ArgDef {
                 r#type: 21,
                 experimental_full_type: Some(FullTypeDef {
                     type_id: 10102,
-                    args: vec![
-                        FullTypeDef {
-                            type_id: 3,
-                            ..Default::default()
-                        },
-                        variable("T"),
-                    ],
+                    args: vec![FullTypeDef { type_id: 3, ..Default::default() }, variable("T")],
                     attr: None,
                 }),
                 ..arg("handle")
             }],
             attr: vec![
-                AttrDef {
-                    has_minimum: true,
-                    minimum: 1,
-                    ..attr("N", "int")
-                },
+                AttrDef { has_minimum: true, minimum: 1, ..attr("N", "int") },
                 AttrDef {
                     allowed_values: value(Value::List(
-                        ListValue {
-                            r#type: vec![19, 1],
-                            ..Default::default()
-                        }
-                        .into(),
+                        ListValue { r#type: vec![19, 1], ..Default::default() }.into(),
                     )),
                     default_value: value(Value::Type(1)),
                     ..attr("T", "type")
                 },
                 AttrDef {
                     allowed_values: value(Value::List(
-                        ListValue {
-                            r#type: vec![11, 12, 13, 15, 16],
-                            ..Default::default()
-                        }
-                        .into(),
+                        ListValue { r#type: vec![11, 12, 13, 15, 16], ..Default::default() }.into(),
                     )),
                     has_minimum: true,
                     ..attr("Tin", "list(type)")
                 },
                 AttrDef {
                     allowed_values: value(Value::List(
-                        ListValue {
-                            s: vec!["SAME".into(), "".into()],
-                            ..Default::default()
-                        }
-                        .into(),
+                        ListValue { s: vec!["SAME".into(), "".into()], ..Default::default() }
+                            .into(),
                     )),
                     default_value: value(Value::S("".into())),
                     ..attr("padding", "string")
@@ -275,27 +218,13 @@ mod tests {
             ],
             is_stateful: true,
             is_commutative: true,
-            deprecation: Some(OpDeprecation {
-                version: 9,
-                explanation: "Use \"Other\".".into(),
-            }),
+            deprecation: Some(OpDeprecation { version: 9, explanation: "Use \"Other\".".into() }),
             ..Default::default()
         };
-        let other = OpDef {
-            name: "Another".into(),
-            ..Default::default()
-        };
-        let left_out = OpDef {
-            name: "LeftOut".into(),
-            ..Default::default()
-        };
-        let table = table(
-            OpList {
-                op: vec![op, left_out, other],
-            },
-            &BTreeSet::from(["LeftOut"]),
-        )
-        .expect("writable");
+        let other = OpDef { name: "Another".into(), ..Default::default() };
+        let left_out = OpDef { name: "LeftOut".into(), ..Default::default() };
+        let table = table(OpList { op: vec![op, left_out, other] }, &BTreeSet::from(["LeftOut"]))
+            .expect("writable");
         let expected = r#"op Another
 op Everything
   input fixed: int32
@@ -316,30 +245,14 @@ op Everything
 
     #[test]
     fn what_has_no_notation_is_an_error() {
-        let untyped = ArgDef {
-            name: "x".into(),
-            ..Default::default()
-        };
-        let unnamed = FullTypeDef {
-            type_id: 999,
-            ..Default::default()
-        };
+        let untyped = ArgDef { name: "x".into(), ..Default::default() };
+        let unnamed = FullTypeDef { type_id: 999, ..Default::default() };
         for arg in [
             untyped,
-            ArgDef {
-                r#type: 1,
-                experimental_full_type: Some(unnamed),
-                ..Default::default()
-            },
+            ArgDef { r#type: 1, experimental_full_type: Some(unnamed), ..Default::default() },
         ] {
-            let op = OpDef {
-                input_arg: vec![arg.clone()],
-                ..Default::default()
-            };
-            assert!(
-                table(OpList { op: vec![op] }, &BTreeSet::new()).is_err(),
-                "{arg:?}"
-            );
+            let op = OpDef { input_arg: vec![arg.clone()], ..Default::default() };
+            assert!(table(OpList { op: vec![op] }, &BTreeSet::new()).is_err(), "{arg:?}");
         }
     }
 }

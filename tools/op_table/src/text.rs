@@ -70,26 +70,15 @@ fn tensor(tensor: &TensorProto) -> Result<String> {
         return Err("no notation for a tensor of resources or variants".into());
     }
     let mut fields = vec![format!("dtype: {}", enum_name(tensor.dtype)?)];
-    fields.extend(
-        tensor
-            .tensor_shape
-            .as_ref()
-            .map(|s| format!("tensor_shape {}", shape(s))),
-    );
-    for (name, bytes) in [
-        ("tensor_content", &tensor.tensor_content),
-        ("float8_val", &tensor.float8_val),
-    ] {
+    fields.extend(tensor.tensor_shape.as_ref().map(|s| format!("tensor_shape {}", shape(s))));
+    for (name, bytes) in
+        [("tensor_content", &tensor.tensor_content), ("float8_val", &tensor.float8_val)]
+    {
         if !bytes.is_empty() {
             fields.push(format!("{name}: {}", quoted(bytes, '\'')));
         }
     }
-    fields.extend(
-        tensor
-            .string_val
-            .iter()
-            .map(|s| format!("string_val: {}", quoted(s, '\''))),
-    );
+    fields.extend(tensor.string_val.iter().map(|s| format!("string_val: {}", quoted(s, '\''))));
     fields.extend(numbers("float_val", &tensor.float_val));
     fields.extend(numbers("double_val", &tensor.double_val));
     fields.extend(numbers("int_val", &tensor.int_val));
@@ -111,18 +100,11 @@ fn func(func: &NameAttrList) -> Result<String> {
     if !func.attr.is_empty() {
         return Err(format!("no notation for the attributes of function '{}'", func.name).into());
     }
-    Ok(message(vec![format!(
-        "name: {}",
-        quoted(func.name.as_bytes(), '\'')
-    )]))
+    Ok(message(vec![format!("name: {}", quoted(func.name.as_bytes(), '\''))]))
 }
 
 fn message(fields: Vec<String>) -> String {
-    if fields.is_empty() {
-        "{ }".to_owned()
-    } else {
-        format!("{{ {} }}", fields.join(" "))
-    }
+    if fields.is_empty() { "{ }".to_owned() } else { format!("{{ {} }}", fields.join(" ")) }
 }
 
 /// A string in quotes, escaped as in C; everything outside printable ASCII becomes an octal escape.
@@ -150,24 +132,12 @@ mod tests {
 
     #[test]
     fn values_are_written_as_registrations_write_them() {
-        let dim = |size, name: &str| Dim {
-            size,
-            name: name.into(),
-        };
-        let known = TensorShapeProto {
-            dim: vec![dim(2, ""), dim(-1, "n")],
-            unknown_rank: false,
-        };
-        let unknown = TensorShapeProto {
-            unknown_rank: true,
-            ..Default::default()
-        };
+        let dim = |size, name: &str| Dim { size, name: name.into() };
+        let known = TensorShapeProto { dim: vec![dim(2, ""), dim(-1, "n")], unknown_rank: false };
+        let unknown = TensorShapeProto { unknown_rank: true, ..Default::default() };
         let color = TensorProto {
             dtype: 4,
-            tensor_shape: Some(TensorShapeProto {
-                dim: vec![dim(4, "")],
-                unknown_rank: false,
-            }),
+            tensor_shape: Some(TensorShapeProto { dim: vec![dim(4, "")], unknown_rank: false }),
             int_val: vec![255, 0, 0, 255],
             ..Default::default()
         };
@@ -181,59 +151,29 @@ mod tests {
             (Value::Type(14), "DT_BFLOAT16"),
             (Value::Shape(TensorShapeProto::default()), "{ }"),
             (Value::Shape(unknown), "{ unknown_rank: true }"),
-            (
-                Value::Shape(known),
-                "{ dim { size: 2 } dim { size: -1 name: 'n' } }",
-            ),
+            (Value::Shape(known), "{ dim { size: 2 } dim { size: -1 name: 'n' } }"),
             (
                 Value::Tensor(color.into()),
                 "{ dtype: DT_UINT8 tensor_shape { dim { size: 4 } } int_val: [255, 0, 0, 255] }",
             ),
             (
-                Value::Func(
-                    NameAttrList {
-                        name: "f".into(),
-                        ..Default::default()
-                    }
-                    .into(),
-                ),
+                Value::Func(NameAttrList { name: "f".into(), ..Default::default() }.into()),
                 "{ name: 'f' }",
             ),
             (Value::List(ListValue::default().into()), "[]"),
+            (Value::List(ListValue { i: vec![1, 2], ..Default::default() }.into()), "[1, 2]"),
             (
                 Value::List(
-                    ListValue {
-                        i: vec![1, 2],
-                        ..Default::default()
-                    }
-                    .into(),
-                ),
-                "[1, 2]",
-            ),
-            (
-                Value::List(
-                    ListValue {
-                        s: vec!["a".into(), "".into()],
-                        ..Default::default()
-                    }
-                    .into(),
+                    ListValue { s: vec!["a".into(), "".into()], ..Default::default() }.into(),
                 ),
                 "['a', '']",
             ),
             (
-                Value::List(
-                    ListValue {
-                        r#type: vec![1, 9],
-                        ..Default::default()
-                    }
-                    .into(),
-                ),
+                Value::List(ListValue { r#type: vec![1, 9], ..Default::default() }.into()),
                 "[DT_FLOAT, DT_INT64]",
             ),
         ] {
-            let attr = AttrValue {
-                value: Some(written),
-            };
+            let attr = AttrValue { value: Some(written) };
             assert_eq!(value(&attr).expect("writable"), expected);
         }
         assert!(value(&AttrValue::default()).is_err());

@@ -1,0 +1,80 @@
+//! Which nodes a request needs, and in which order they can run.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use tfcore_base::{Result, invalid};
+use tfcore_graph::{Node, NodeId, OutputRef};
+
+/// The nodes that fetches and targets depend on, each after those it reads, stopping at fed outputs.
+///
+/// # Errors
+/// `InvalidArgument` if the nodes form a cycle.
+pub(crate) fn needed_nodes(
+    nodes: &[Arc<Node>],
+    feeds: &[OutputRef],
+    fetches: &[OutputRef],
+    targets: &[NodeId],
+) -> Result<Vec<NodeId>> {
+    let fed: HashSet<OutputRef> = feeds.iter().copied().collect();
+    let mut state = vec![State::Unseen; nodes.len()];
+    let mut order = Vec::new();
+    let mut stack: Vec<(NodeId, bool)> = Vec::new();
+    let roots = fetches
+        .iter()
+        .filter(|output| !fed.contains(output))
+        .map(|output| output.node)
+        .chain(targets.iter().copied());
+    for root in roots {
+        stack.push((root, false));
+        while let Some((id, inputs_done)) = stack.pop() {
+            if inputs_done {
+                state[id.index()] = State::Done;
+                order.push(id);
+                continue;
+            }
+            match state[id.index()] {
+                State::Done => continue,
+                State::Open => continue,
+                State::Unseen => state[id.index()] = State::Open,
+            }
+            stack.push((id, true));
+            let node = &nodes[id.index()];
+            let data = node.inputs.iter().filter(|edge| !fed.contains(&edge.source));
+            let sources =
+                data.map(|edge| edge.source.node).chain(node.control_inputs.iter().copied());
+            for source in sources {
+                match state[source.index()] {
+                    State::Unseen => stack.push((source, false)),
+                    // Open nodes are ahead on the path or still waiting on the stack; a cycle shows when a
+                    // node is emitted before one that it reads.
+                    State::Open | State::Done => {}
+                }
+            }
+        }
+    }
+    check_order(nodes, &fed, &order)?;
+    Ok(order)
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Unseen,
+    Open,
+    Done,
+}
+
+fn check_order(nodes: &[Arc<Node>], fed: &HashSet<OutputRef>, order: &[NodeId]) -> Result<()> {
+    let mut emitted = vec![false; nodes.len()];
+    for &id in order {
+        let node = &nodes[id.index()];
+        let data = node.inputs.iter().filter(|edge| !fed.contains(&edge.source));
+        let mut sources =
+            data.map(|edge| edge.source.node).chain(node.control_inputs.iter().copied());
+        if sources.any(|source| !emitted[source.index()]) {
+            return Err(invalid!("The graph has a cycle through node '{}'", node.name));
+        }
+        emitted[id.index()] = true;
+    }
+    Ok(())
+}

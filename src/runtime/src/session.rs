@@ -1,0 +1,193 @@
+//! `Session`: a graph's nodes taken in for running, their state, and the plans made so far.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+use tfcore_base::{DType, Result, cancelled, invalid, out_of_range};
+use tfcore_framework::{Registry, ResourceManager, Step};
+use tfcore_graph::{Graph, Node, NodeId, OutputRef, is_valid_node_name};
+use tfcore_math::pool::Pool;
+use tfcore_tensor::{BufferPool, Tensor};
+
+use crate::config::SessionConfig;
+use crate::device::DeviceInfo;
+use crate::executor;
+use crate::plan::{Kernels, Plan, make_plan};
+
+/// What a client asks of a session.
+#[derive(Default)]
+pub struct Request {
+    pub feeds: Vec<(OutputRef, Tensor)>,
+    pub fetches: Vec<OutputRef>,
+    pub targets: Vec<NodeId>,
+}
+
+/// Runs parts of a graph, and keeps the state of its variables.
+pub struct Session {
+    registry: Arc<Registry>,
+    nodes: RwLock<Arc<Vec<Arc<Node>>>>,
+    plans: RwLock<HashMap<Signature, Arc<Plan>>>,
+    kernels: Kernels,
+    resources: Arc<ResourceManager>,
+    buffers: Arc<BufferPool>,
+    pool: Option<Arc<Pool>>,
+    devices: Vec<DeviceInfo>,
+    device: Arc<str>,
+    is_closed: AtomicBool,
+    /// Held while nodes are taken in.
+    extending: Mutex<()>,
+}
+
+/// What distinguishes the plans of a session.
+#[derive(PartialEq, Eq, Hash, Clone)]
+struct Signature {
+    feeds: Vec<OutputRef>,
+    fetches: Vec<OutputRef>,
+    targets: Vec<NodeId>,
+}
+
+/// Step numbers are unique in the process: rendezvous and step containers are named after them.
+static NEXT_STEP: AtomicI64 = AtomicI64::new(1);
+
+impl Session {
+    pub fn new(registry: Arc<Registry>, config: &SessionConfig) -> Session {
+        let devices: Vec<DeviceInfo> = (0..config.cpu_devices).map(DeviceInfo::cpu).collect();
+        Session {
+            registry,
+            nodes: RwLock::default(),
+            plans: RwLock::default(),
+            kernels: Mutex::default(),
+            resources: Arc::default(),
+            buffers: Arc::default(),
+            pool: config.pool(),
+            device: devices[0].name_str().into(),
+            devices,
+            is_closed: AtomicBool::new(false),
+            extending: Mutex::new(()),
+        }
+    }
+
+    pub fn devices(&self) -> &[DeviceInfo] {
+        &self.devices
+    }
+
+    /// Takes in the nodes that were added to the graph since the last call.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for a node that no GraphDef could hold; then none is taken in.
+    pub fn extend(&self, graph: &Graph) -> Result<()> {
+        if self.nodes.read().len() == graph.num_ids() {
+            return Ok(());
+        }
+        let _extending = self.extending.lock();
+        let known = self.nodes.read().len();
+        let mut nodes: Vec<Arc<Node>> = Vec::with_capacity(graph.num_ids());
+        nodes.extend(self.nodes.read().iter().cloned());
+        for index in known..graph.num_ids() {
+            let node = graph.node(NodeId(index as u32));
+            if !is_valid_node_name(&node.name, true) {
+                return Err(invalid!(
+                    "Node '{}': Node name contains invalid characters",
+                    node.name
+                ));
+            }
+            nodes.push(node.clone());
+        }
+        *self.nodes.write() = Arc::new(nodes);
+        Ok(())
+    }
+
+    /// Makes further runs fail. Closing twice is allowed.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+    }
+
+    /// Runs what the fetches and targets need and returns the fetched tensors in order.
+    ///
+    /// # Errors
+    /// The request's, in the reference's words; else the first failing node's, with its name.
+    pub fn run(&self, request: Request) -> Result<Vec<Tensor>> {
+        if self.is_closed.load(Ordering::Acquire) {
+            return Err(cancelled!("Session has been closed."));
+        }
+        let (feeds, tensors): (Vec<OutputRef>, Vec<Tensor>) = request.feeds.into_iter().unzip();
+        let signature = Signature { feeds, fetches: request.fetches, targets: request.targets };
+        let known = self.plans.read().get(&signature).cloned();
+        let plan = match known {
+            Some(plan) => plan,
+            None => self.plan(&signature)?,
+        };
+        self.check_dtypes(&signature.feeds, &tensors)?;
+        let step = Arc::new(Step {
+            id: NEXT_STEP.fetch_add(1, Ordering::Relaxed),
+            resources: self.resources.clone(),
+            buffers: self.buffers.clone(),
+            device: self.device.clone(),
+        });
+        executor::run(&plan, tensors, &step, self.pool.as_ref())
+    }
+
+    fn plan(&self, signature: &Signature) -> Result<Arc<Plan>> {
+        let nodes = self.nodes.read().clone();
+        check_request(&nodes, signature)?;
+        let plan = make_plan(
+            &self.registry,
+            &self.kernels,
+            &nodes,
+            &signature.feeds,
+            &signature.fetches,
+            &signature.targets,
+        )?;
+        Ok(self.plans.write().entry(signature.clone()).or_insert(Arc::new(plan)).clone())
+    }
+
+    fn check_dtypes(&self, feeds: &[OutputRef], tensors: &[Tensor]) -> Result<()> {
+        let nodes = self.nodes.read();
+        for (index, (feed, tensor)) in feeds.iter().zip(tensors).enumerate() {
+            let expected: DType = nodes[feed.node.index()].output_dtypes[feed.port()].base();
+            if tensor.dtype() != expected {
+                return Err(invalid!(
+                    "Expects arg[{index}] to be {expected} but {} is provided",
+                    tensor.dtype()
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_request(nodes: &[Arc<Node>], signature: &Signature) -> Result<()> {
+    let Signature { feeds, fetches, targets } = signature;
+    if fetches.is_empty() && targets.is_empty() {
+        return Err(invalid!("Must specify at least one target to fetch or execute."));
+    }
+    let name = |output: &OutputRef| format!("{}:{}", nodes[output.node.index()].name, output.index);
+    for output in feeds.iter().chain(fetches) {
+        let Some(node) = nodes.get(output.node.index()) else {
+            return Err(invalid!("Node {} is not in the session's graph", output.node.0));
+        };
+        if output.port() >= node.num_outputs() {
+            return Err(out_of_range!(
+                "Node '{}' (type: '{}', num of outputs: {}) does not have output {}",
+                node.name,
+                node.op.name,
+                node.num_outputs(),
+                output.index
+            ));
+        }
+    }
+    if let Some(target) = targets.iter().find(|target| target.index() >= nodes.len()) {
+        return Err(invalid!("Node {} is not in the session's graph", target.0));
+    }
+    for (index, feed) in feeds.iter().enumerate() {
+        if feeds[..index].contains(feed) {
+            return Err(invalid!("Endpoint \"{}\" fed more than once.", name(feed)));
+        }
+        if fetches.contains(feed) {
+            return Err(invalid!("{} is both fed and fetched.", name(feed)));
+        }
+    }
+    Ok(())
+}
