@@ -140,7 +140,8 @@ fn show_plain(dtype: i32, element: &[u8]) -> String {
     }
 }
 
-/// Walks over `count` elements; `show` gives index, got and expected of the first that is not close.
+/// Walks over `count` elements; `show` gives index, got and expected of the first that is not
+/// close.
 fn report(
     count: usize,
     close: impl Fn(usize) -> bool,
@@ -158,8 +159,8 @@ fn report(
 /// Outputs of a model whose largest value is below this are compared as if it were this.
 const SCALE_FLOOR: f64 = 1e-2;
 
-/// Compares an output of a model: floats by `max |got - expected| <= tolerance * max(0.01, max |expected|)`,
-/// anything else must be equal. A share of `allowed` elements (0 to 1) may miss.
+/// Compares an output of a model: floats by `max |got - expected| <= tolerance * max(0.01, max
+/// |expected|)`, anything else must be equal. A share of `allowed` elements (0 to 1) may miss.
 /// Returns the error: relative to the scale for floats, else the share that differs.
 pub(crate) fn compare_scaled(
     expected: &Value,

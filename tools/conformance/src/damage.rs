@@ -1,4 +1,5 @@
-//! Ways to damage a case: its graph by field, where the result is still a message, its graph by byte, and its feeds.
+//! Ways to damage a case: its graph by field, where the result is still a message, its graph by
+//! byte, and its feeds.
 
 use prost::Message;
 
@@ -58,7 +59,8 @@ const DEVICES: [&[u8]; 8] = [
     b"/\xff",
 ];
 
-/// Damages a serialised graph in one place, or in up to four; `others` are graphs to take pieces from.
+/// Damages a serialised graph in one place, or in up to four; `others` are graphs to take pieces
+/// from.
 pub(crate) fn damage_graph_def(graph_def: &[u8], others: &[&[u8]], random: &mut Random) -> Vec<u8> {
     let mut bytes = graph_def.to_vec();
     let places = if random.one_in(3) { 2 + random.below(3) } else { 1 };
@@ -321,7 +323,8 @@ fn damage_tensor(tensor: &mut Tensor, random: &mut Random) {
     }
 }
 
-/// Changes a fed tensor: some of its values, its shape or its dtype. What comes out is a tensor one can make.
+/// Changes a fed tensor: some of its values, its shape or its dtype. What comes out is a tensor one
+/// can make.
 pub(crate) fn damage_feed(value: &mut Value, random: &mut Random) {
     if let Data::Strings(strings) = &mut value.data {
         if let Some(text) = random.pick_mut(strings) {

@@ -1,4 +1,5 @@
-//! Where the recorded cases and models come from: the packs beside this tool, or directories named by the environment.
+//! Where the recorded cases and models come from: the packs beside this tool, or directories named
+//! by the environment.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

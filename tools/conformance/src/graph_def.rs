@@ -1,7 +1,8 @@
-//! `GraphDef` as the mutator sees it: everything that can be damaged by field, nothing lost on the way.
+//! `GraphDef` as the mutator sees it: everything that can be damaged by field, nothing lost on the
+//! way.
 //!
-//! Names are bytes, as a damaged one need not be UTF-8, and maps are lists of entries, as a damaged one may have a key
-//! twice. Parts that are only ever damaged as bytes stay bytes.
+//! Names are bytes, as a damaged one need not be UTF-8, and maps are lists of entries, as a damaged
+//! one may have a key twice. Parts that are only ever damaged as bytes stay bytes.
 
 use prost::Message;
 

@@ -410,8 +410,9 @@ impl Drop for Tensor<'_> {
 
 /// Makes a `TF_TString`: up to 22 bytes within the 24, else size, capacity and pointer.
 ///
-/// A long text lies in memory of `malloc`, as a kernel may take it over and free it. Nobody can tell when the
-/// last reader of the buffer is gone, so it is never freed here; a worker lives only for some cases.
+/// A long text lies in memory of `malloc`, as a kernel may take it over and free it. Nobody can
+/// tell when the last reader of the buffer is gone, so it is never freed here; a worker lives only
+/// for some cases.
 fn encode_string(text: &[u8]) -> [u8; STRING_SIZE] {
     let mut out = [0; STRING_SIZE];
     if text.len() <= SMALL_STRING {

@@ -88,10 +88,12 @@ c_functions! {
 impl Api {
     /// Opens `path`, after the libraries of `preload` whose symbols it needs.
     ///
-    /// None is ever closed: a library of this size leaves threads behind, so the answer lives as long as the process.
+    /// None is ever closed: a library of this size leaves threads behind, so the answer lives as
+    /// long as the process.
     pub(crate) fn open(path: &str, preload: &[String]) -> Result<&'static Self, String> {
         let open = |path: &str, flags| {
-            // SAFETY: loading runs the library's initialisers; running its code is what the caller asked for.
+            // SAFETY: loading runs the library's initialisers; running its code is what the caller
+            // asked for.
             unsafe { Library::open(Some(path), RTLD_NOW | flags) }.map_err(|e| {
                 format!("{path}: {e}{}", e.source().map_or(String::new(), |why| format!(": {why}")))
             })

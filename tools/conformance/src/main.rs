@@ -1,7 +1,8 @@
-//! `tfcore-conformance` plays recorded op cases, models and damaged graphs over the C functions of a library.
+//! `tfcore-conformance` plays recorded op cases, models and damaged graphs over the C functions of
+//! a library.
 //!
-//! It works with any library that has TensorFlow's C functions, also with TensorFlow's own, which is how the
-//! recordings are known to be right. See `testdata/README.md` for where they come from.
+//! It works with any library that has TensorFlow's C functions, also with TensorFlow's own, which
+//! is how the recordings are known to be right. See `testdata/README.md` for where they come from.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

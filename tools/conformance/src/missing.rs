@@ -92,8 +92,8 @@ impl Missing {
 
     /// Takes off what passes, given results that hold whole ops.
     ///
-    /// When most cases of a listed op pass, the op is there; its line becomes one for each case that still fails, so
-    /// that the others cannot go wrong unseen.
+    /// When most cases of a listed op pass, the op is there; its line becomes one for each case
+    /// that still fails, so that the others cannot go wrong unseen.
     pub(crate) fn shrink(&mut self, results: &[(Subject<'_>, bool)]) {
         for key in self.outdated(results) {
             self.entries.remove(&key);

@@ -1,9 +1,10 @@
 //! Plays a model: a directory with `model.pb` or `saved_model/`, and the recorded runs in `io.bin`.
 //!
-//! `io.bin` is a list of records, little-endian and without padding: name length (u32) and name, dtype (u32), rank
-//! (u32), dimensions (i64 each), byte length of the payload (u64), payload. A string's payload is, for each element,
-//! its length (u64) and its bytes. The names say what a record is for: `case<K>/in/<tensor>`, `case<K>/out/<tensor>`,
-//! `case<K>/target/<operation>`, `tol` (the tolerance) and `tol/<tensor>` (tolerance and the share that may miss).
+//! `io.bin` is a list of records, little-endian and without padding: name length (u32) and name,
+//! dtype (u32), rank (u32), dimensions (i64 each), byte length of the payload (u64), payload. A
+//! string's payload is, for each element, its length (u64) and its bytes. The names say what a
+//! record is for: `case<K>/in/<tensor>`, `case<K>/out/<tensor>`, `case<K>/target/<operation>`,
+//! `tol` (the tolerance) and `tol/<tensor>` (tolerance and the share that may miss).
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Tries one damaged graph, in a worker: whatever the library answers, it must answer, and a failed import must
-//! leave the graph as it was.
+//! Tries one damaged graph, in a worker: whatever the library answers, it must answer, and a failed
+//! import must leave the graph as it was.
 
 use std::path::Path;
 
@@ -14,7 +14,8 @@ use crate::play::{code_name, feed_value};
 /// The node that is in the graph before the damaged ones come.
 const RESIDENT: &str = "resident_before_import";
 
-/// A serialised `RunOptions` with `timeout_in_ms` (field 2, varint) of 2000: queues and loops may wait for ever.
+/// A serialised `RunOptions` with `timeout_in_ms` (field 2, varint) of 2000: queues and loops may
+/// wait for ever.
 const RUN_OPTIONS: [u8; 3] = [0x10, 0xd0, 0x0f];
 
 /// `TF_INTERNAL`, which also stands for a panic that was caught.

@@ -1,7 +1,7 @@
 //! Many files in one: an index and the files one after the other, compressed together with xz.
 //!
-//! Uncompressed, a pack is the number of files (u32, little-endian), for each file the length of its name (u32), the
-//! name and its size (u64), and then all contents in the same order.
+//! Uncompressed, a pack is the number of files (u32, little-endian), for each file the length of
+//! its name (u32), the name and its size (u64), and then all contents in the same order.
 
 use std::io::{Read, Write};
 use std::path::Path;

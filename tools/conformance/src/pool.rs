@@ -1,7 +1,7 @@
 //! Worker processes that play cases, so that a crash or a hang costs one case.
 //!
-//! Both directions of the pipe carry messages: a length (u32, little-endian) and that many bytes. A worker says
-//! hello when the library is loaded, then answers each request with one message.
+//! Both directions of the pipe carry messages: a length (u32, little-endian) and that many bytes. A
+//! worker says hello when the library is loaded, then answers each request with one message.
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -14,7 +14,8 @@ use std::time::Duration;
 /// How long a worker may take to load the library.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The recorded answers are those of TensorFlow's own CPU kernels, so these are set unless they are set already.
+/// The recorded answers are those of TensorFlow's own CPU kernels, so these are set unless they are
+/// set already.
 const ENVIRONMENT: [(&str, &str); 3] = [
     ("TF_ENABLE_ONEDNN_OPTS", "0"),
     ("ONEDNN_MAX_CPU_ISA", "AVX512_CORE"),
@@ -196,7 +197,8 @@ impl Worker {
 impl Drop for Worker {
     fn drop(&mut self) {
         self.requests = None;
-        // The end of the requests tells the worker to leave; one that hangs in the library's exit code is ended.
+        // The end of the requests tells the worker to leave; one that hangs in the library's exit
+        // code is ended.
         for _ in 0..200 {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;

@@ -83,7 +83,8 @@ enum Work {
     Model(PathBuf),
 }
 
-/// Plays what the options ask for; true when every failure is listed as missing and nothing listed passes.
+/// Plays what the options ask for; true when every failure is listed as missing and nothing listed
+/// passes.
 pub(crate) fn run(options: &SuiteOptions, pool: &PoolOptions) -> Result<bool, String> {
     let list = test_data().join("missing.txt");
     let text = match options.ignore_missing {

@@ -15,7 +15,8 @@ pub(crate) struct Value {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Data {
-    /// Little-endian elements in row-major order. Empty for resources and variants, which are opaque.
+    /// Little-endian elements in row-major order. Empty for resources and variants, which are
+    /// opaque.
     Bytes(Vec<u8>),
     Strings(Vec<Vec<u8>>),
 }

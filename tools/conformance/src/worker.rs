@@ -19,7 +19,8 @@ pub(crate) const PLAY_CASE: u8 = b'c';
 pub(crate) const PLAY_MODEL: u8 = b'm';
 pub(crate) const TRY_MUTANT: u8 = b'x';
 
-/// Starts the answer when all is as it should be; a note may follow. Any other answer says what is not.
+/// Starts the answer when all is as it should be; a note may follow. Any other answer says what is
+/// not.
 pub(crate) const PASSED: &str = "+";
 
 /// What a worker is told on its command line.
@@ -78,7 +79,8 @@ fn answer(api: &Api, request: &[u8], folder: &Path) -> String {
     }
 }
 
-/// Takes the pipes away from standard input and output, so that what the library prints does not get between.
+/// Takes the pipes away from standard input and output, so that what the library prints does not
+/// get between.
 fn take_pipes(verbose: bool) -> io::Result<(File, File)> {
     let requests = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let answers = File::from(io::stdout().as_fd().try_clone_to_owned()?);
