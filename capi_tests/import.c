@@ -150,7 +150,7 @@ static void unique_prefix(void) {
     TF_ImportGraphDefOptionsSetUniquifyPrefix(options, 1);
     import(g, sample(), options);
     CHECK_OK(status);
-    char name[16];
+    char name[32];
     snprintf(name, sizeof name, "imp_%d/add", i);
     by_name(g, name);
   }
