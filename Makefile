@@ -152,7 +152,7 @@ demo:
 
 examples: $(EXAMPLES:%=$(RELEASE)/examples/%)
 
-$(RELEASE)/examples/%: examples_c/%.c $(RELEASE)/lib/libtfcore.so.2
+$(RELEASE)/examples/%: examples_c/%.c examples_c/picture.h $(RELEASE)/lib/libtfcore.so.2
 	@$(need_cc)
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -Wall -Wextra -Iinclude $< -o $@ $(call link,$(RELEASE))
