@@ -1,0 +1,200 @@
+# Everything there is to do with this project, in one word each. `make` alone lists it.
+# Variables: CARGO, CC, CXX; PREFIX, DESTDIR, COMPAT=1 (install); TF=path/to/site-packages/tensorflow (compare).
+
+CARGO ?= cargo
+CC ?= cc
+CXX ?= c++
+PREFIX ?= /usr/local
+
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BUILD := build
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+
+CFLAGS := -std=c11 -O1 -g -Wall -Wextra -Werror
+TESTS := $(filter-out headers,$(basename $(notdir $(sort $(wildcard capi_tests/*.c)))))
+TEST_HEADERS := $(wildcard capi_tests/*.h)
+HEADERS := $(patsubst include/%,%,$(shell find include -name '*.h' 2>/dev/null))
+
+# Every program here is linked with build/<profile>/lib, where the library lies under its soname.
+DEBUG := $(BUILD)/debug
+RELEASE := $(BUILD)/release
+link = -L$(1)/lib -ltfcore -Wl,-rpath,$(abspath $(1)/lib) -pthread -ldl -lm
+
+need_cargo = command -v $(CARGO) >/dev/null || { echo "cargo is missing. Install Rust from https://rustup.rs"; exit 1; }
+need_cc = command -v $(CC) >/dev/null || { echo "$(CC) is missing. Install gcc or clang"; exit 1; }
+
+.PHONY: help
+help:
+	@echo "make demo        build the library, run the examples, leave a picture"
+	@echo "make test        all tests: Rust, C (also under valgrind), conformance, headers, symbols"
+	@echo "make capi-tests  the C tests alone"
+	@echo "make compare     the C tests against this library and a TensorFlow wheel: TF=path/to/tensorflow"
+	@echo "make bench       benchmarks"
+	@echo "make fuzz        the tests that feed random bytes to the parsers"
+	@echo "make install     PREFIX=/usr/local; COMPAT=1 adds the names libtensorflow.so and _framework"
+	@echo "make headers     write include/ anew"
+	@echo "make lint        formatting and clippy"
+	@echo "make clean       remove what was built"
+
+# ---- the library ----
+
+# Phony: cargo knows best what is out of date.
+.PHONY: debug release
+debug:
+	@$(need_cargo)
+	$(CARGO) build
+	@$(call place,debug,$(DEBUG))
+
+release:
+	@$(need_cargo)
+	$(CARGO) build --release
+	@$(call place,release,$(RELEASE))
+
+# cargo's file under the names the linker and the loader look for; replaced only when it has changed.
+define place
+mkdir -p $(2)/lib && \
+  { cmp -s $(TARGET)/$(1)/libtfcore.so $(2)/lib/libtfcore.so.2 || cp $(TARGET)/$(1)/libtfcore.so $(2)/lib/libtfcore.so.2; } && \
+  ln -sf libtfcore.so.2 $(2)/lib/libtfcore.so
+endef
+
+$(DEBUG)/lib/libtfcore.so.2: | debug
+$(RELEASE)/lib/libtfcore.so.2: | release
+
+# ---- tests ----
+
+.PHONY: test cargo-test capi-tests capi-memcheck conformance headers-check symbols-check
+test: cargo-test capi-tests capi-memcheck conformance headers-check symbols-check
+	@echo "all tests passed"
+
+cargo-test:
+	@$(need_cargo)
+	$(CARGO) test --workspace
+
+# Runs programs one by one: $(call run_all,names,directory,prefix of the command).
+define run_all
+@for name in $(1); do printf '%-10s ' $$name; $(3) $(2)/$$name || exit 1; done
+endef
+
+capi-tests: $(TESTS:%=$(DEBUG)/capi/%)
+	$(call run_all,$(TESTS),$(DEBUG)/capi)
+
+$(DEBUG)/capi/%: capi_tests/%.c $(TEST_HEADERS) $(DEBUG)/lib/libtfcore.so.2
+	@$(need_cc)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Iinclude $< -o $@ $(call link,$(DEBUG))
+
+ifneq ($(shell command -v valgrind),)
+MEMCHECK := valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite
+capi-memcheck: $(TESTS:%=$(DEBUG)/capi/%)
+	@echo "under valgrind:"
+	$(call run_all,$(TESTS),$(DEBUG)/capi,$(MEMCHECK))
+else
+capi-memcheck: $(TESTS:%=$(DEBUG)/capi-asan/%)
+	@echo "with the address sanitizer:"
+	$(call run_all,$(TESTS),$(DEBUG)/capi-asan)
+endif
+
+$(DEBUG)/capi-asan/%: capi_tests/%.c $(TEST_HEADERS) $(DEBUG)/lib/libtfcore.so.2
+	@$(need_cc)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -fsanitize=address -fno-omit-frame-pointer -Iinclude $< -o $@ $(call link,$(DEBUG))
+
+conformance: release
+	$(CARGO) run --release -p tfcore-conformance -- --lib $(RELEASE)/lib/libtfcore.so.2
+
+# Each header alone, in both languages; then all of them together.
+headers-check:
+	@$(need_cc)
+	@for header in $(HEADERS); do \
+	  echo "#include \"$$header\"" | $(CC) $(CFLAGS) -Iinclude -fsyntax-only -x c - || exit 1; \
+	  ! command -v $(CXX) >/dev/null || \
+	  echo "#include \"$$header\"" | $(CXX) -std=c++17 -Wall -Wextra -Werror -Iinclude -fsyntax-only -x c++ - || exit 1; \
+	done
+	@$(CC) $(CFLAGS) -Iinclude -fsyntax-only capi_tests/headers.c
+	@! command -v $(CXX) >/dev/null || $(CXX) -std=c++17 -Wall -Wextra -Werror -Iinclude -fsyntax-only capi_tests/headers.cpp
+	@echo "headers: $(words $(HEADERS)) are C11 and C++17"
+
+symbols-check: release
+	tools/symbols/check.sh $(RELEASE)/lib/libtfcore.so.2
+
+# ---- side by side with TensorFlow ----
+
+REFERENCE := $(BUILD)/reference
+
+.PHONY: compare
+compare: capi-tests $(TESTS:%=$(REFERENCE)/%)
+	@echo "against TensorFlow:"
+	$(call run_all,$(TESTS),$(REFERENCE),TF_CPP_MIN_LOG_LEVEL=3 TF_ENABLE_ONEDNN_OPTS=0)
+
+$(REFERENCE)/%: capi_tests/%.c $(TEST_HEADERS)
+	@test -e "$(TF)/libtensorflow_cc.so.2" || { \
+	  echo "TF is not the directory of a TensorFlow wheel. pip install tensorflow-cpu==2.21.0, then"; \
+	  echo "make compare TF=.../site-packages/tensorflow"; exit 1; }
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Iinclude $< -o $@ $(TF)/libtensorflow_cc.so.2 $(TF)/libtensorflow_framework.so.2 \
+	  -Wl,-rpath,$(abspath $(TF)) -pthread -ldl
+
+# ---- the rest ----
+
+EXAMPLES := hello_tf linear segment
+
+.PHONY: demo examples bench fuzz headers lint clean
+demo:
+	@echo "[1/4] building the library"
+	@$(MAKE) --no-print-directory -s examples
+	@echo "[2/4] hello_tf"
+	@$(RELEASE)/examples/hello_tf
+	@echo "[3/4] linear"
+	@$(RELEASE)/examples/linear
+	@echo "[4/4] segment"
+	@$(RELEASE)/examples/segment examples_c/data/selfie_segmentation.pb examples_c/data/astronaut.ppm $(BUILD)/person.png
+	@echo "done: look at $(BUILD)/person.png"
+
+examples: $(EXAMPLES:%=$(RELEASE)/examples/%)
+
+$(RELEASE)/examples/%: examples_c/%.c examples_c/picture.h $(RELEASE)/lib/libtfcore.so.2
+	@$(need_cc)
+	@mkdir -p $(@D)
+	$(CC) -std=c11 -O2 -Wall -Wextra -Iinclude $< -o $@ $(call link,$(RELEASE))
+
+bench:
+	@$(need_cargo)
+	$(CARGO) bench --workspace
+
+fuzz:
+	@$(need_cargo)
+	$(CARGO) test --release --workspace fuzz
+
+headers:
+	@$(need_cargo)
+	$(CARGO) run -p tfcore-headers
+
+lint:
+	@$(need_cargo)
+	$(CARGO) fmt --all -- --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+clean:
+	rm -rf $(BUILD)
+	-$(CARGO) clean
+
+# ---- installation ----
+
+LIBDIR := $(DESTDIR)$(PREFIX)/lib
+INCLUDEDIR := $(DESTDIR)$(PREFIX)/include
+COMPAT_NAMES := libtensorflow.so libtensorflow.so.2 libtensorflow_framework.so libtensorflow_framework.so.2
+
+.PHONY: install
+install: release
+	mkdir -p $(LIBDIR)/pkgconfig $(INCLUDEDIR)
+	install -m 755 $(TARGET)/release/libtfcore.so $(LIBDIR)/libtfcore.so.2
+	ln -sf libtfcore.so.2 $(LIBDIR)/libtfcore.so
+	install -m 644 $(TARGET)/release/libtfcore.a $(LIBDIR)/libtfcore.a
+	cd include && find . -name '*.h' -exec install -D -m 644 {} $(abspath $(INCLUDEDIR))/{} \;
+	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
+	  'Name: tfcore' 'Description: TensorFlow C API' 'Version: $(VERSION)' \
+	  'Libs: -L$${libdir} -ltfcore' 'Libs.private: -lpthread -ldl -lm' 'Cflags: -I$${includedir}' \
+	  > $(LIBDIR)/pkgconfig/tfcore.pc
+ifeq ($(COMPAT),1)
+	for name in $(COMPAT_NAMES); do ln -sf libtfcore.so.2 $(LIBDIR)/$$name; done
+endif

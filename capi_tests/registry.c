@@ -1,0 +1,72 @@
+/* The version and the list of all ops. */
+#include "nodes.h"
+#include "pb.h"
+
+static void version(void) {
+  CHECK_STR(TF_Version(), "2.21.0");
+  CHECK(TF_Version() == TF_Version());
+}
+
+/* The OpDef named `name` in an OpList. */
+static bool find_op(PbView list, const char *name, PbView *op) {
+  for (PbView rest = list; rest.length > 0;) {
+    uint64_t number;
+    if (pb_next(&rest, op, &number) == 1 && pb_string_is(*op, 1, 0, name)) return true;
+  }
+  return false;
+}
+
+static void all_ops(void) {
+  TF_Buffer *buffer = TF_GetAllOpList();
+  CHECK(buffer != NULL);
+  CHECK(pb_count(pb_view(buffer), 1) >= 1700);
+  static const char *const names[] = {"Placeholder", "Const",  "Neg",     "AddV2",       "MatMul",      "Conv2D",
+                                      "ConcatV2",    "While",  "If",      "VariableV2",  "VarHandleOp", "RestoreV2",
+                                      "DecodeJpeg",  "Switch", "Merge",   "StringJoin",  "TopKV2",      "ParseExample",
+                                      "Dequantize",  "Fill",   "Einsum",  "RandomUniform"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    PbView op;
+    if (!find_op(pb_view(buffer), names[i], &op)) CHECK_FAIL("%s is missing", names[i]);
+  }
+  PbView op;
+  CHECK(!find_op(pb_view(buffer), "NoSuchOp", &op));
+  TF_DeleteBuffer(buffer);
+}
+
+/* OpDef: 1 name, 2 input_arg, 3 output_arg, 4 attr, 17 is_stateful. ArgDef: 1 name, 4 type_attr. AttrDef: 1 name, 2 type. */
+static void an_op_definition(void) {
+  TF_Buffer *buffer = TF_GetAllOpList();
+  PbView op, part;
+  CHECK(find_op(pb_view(buffer), "MatMul", &op));
+  CHECK_INT(pb_count(op, 2), 2);
+  CHECK_INT(pb_count(op, 3), 1);
+  CHECK(pb_find(op, 2, 0, &part));
+  CHECK(pb_string_is(part, 1, 0, "a"));
+  CHECK(pb_string_is(part, 4, 0, "T"));
+  CHECK(pb_find(op, 4, 0, &part));
+  CHECK(pb_string_is(part, 1, 0, "transpose_a"));
+  CHECK(pb_string_is(part, 2, 0, "bool"));
+  CHECK(find_op(pb_view(buffer), "VariableV2", &op));
+  CHECK_INT(pb_find_int(op, 17), 1);
+  TF_DeleteBuffer(buffer);
+}
+
+static void no_op_twice(void) {
+  TF_Buffer *buffer = TF_GetAllOpList();
+  PbView list = pb_view(buffer), op, name;
+  int count = pb_count(list, 1);
+  PbView *names = calloc((size_t)count, sizeof *names);
+  for (int i = 0; i < count; i++) {
+    uint64_t number;
+    pb_next(&list, &op, &number);
+    CHECK(pb_find(op, 1, 0, &name));
+    for (int j = 0; j < i; j++)
+      if (names[j].length == name.length && memcmp(names[j].data, name.data, name.length) == 0)
+        CHECK_FAIL("%.*s is there twice", (int)name.length, (const char *)name.data);
+    names[i] = name;
+  }
+  free(names);
+  TF_DeleteBuffer(buffer);
+}
+
+CASES(CASE(version), CASE(all_ops), CASE(an_op_definition), CASE(no_op_twice))

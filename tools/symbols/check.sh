@@ -1,0 +1,56 @@
+#!/bin/sh
+# Checks what the linker made of the library: its soname, what it exports, what it needs at run time, and that
+# programs linked with TensorFlow's libraries load it in their place.
+#
+#     tools/symbols/check.sh path/to/libtfcore.so
+set -eu
+
+library=$1
+for tool in readelf cc; do
+  command -v $tool >/dev/null || { echo "$tool is missing. Install gcc and binutils"; exit 1; }
+done
+
+fail() {
+  echo "$library: $1" >&2
+  exit 1
+}
+
+readelf -dW "$library" | grep -q 'SONAME.*\[libtfcore\.so\.2\]' || fail "its soname is not libtfcore.so.2"
+
+# Defined dynamic symbols: only the C API's and ours.
+exported=$(readelf --dyn-syms -W "$library" | awk '$5 ~ /GLOBAL|WEAK/ && $7 ~ /^[0-9]+$/ { sub(/@.*/, "", $8); print $8 }')
+[ -n "$exported" ] || fail "exports nothing"
+strange=$(echo "$exported" | grep -Ev '^(TF|TFE|TSL|tfcore)_' || true)
+[ -z "$strange" ] || fail "exports $(echo "$strange" | head -5 | tr '\n' ' ')"
+
+# A bare machine has these; anything else would have to be installed.
+needed=$(readelf -dW "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+strange=$(echo "$needed" | grep -Ev '^(libc|libm|libdl|libpthread|librt|libgcc_s|ld-linux.*)\.so' || true)
+[ -z "$strange" ] || fail "needs $strange"
+
+# A program linked with a stand-in for each of TensorFlow's libraries, then run with ours under its name.
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/theirs" "$work/ours"
+cp "$library" "$work/ours/libtensorflow.so.2"
+cat > "$work/theirs.c" <<'C'
+const char *TF_Version(void) { return "theirs"; }
+C
+cat > "$work/program.c" <<'C'
+#include <stdio.h>
+const char *TF_Version(void);
+int main(void) { return puts(TF_Version()) < 0; }
+C
+for version in VERS_1.0 tensorflow; do
+  echo "$version { global: *; };" > "$work/map"
+  cc -shared -fPIC "$work/theirs.c" -o "$work/theirs/libtensorflow.so.2" \
+    -Wl,-soname,libtensorflow.so.2 -Wl,--version-script="$work/map"
+  cc "$work/program.c" "$work/theirs/libtensorflow.so.2" -o "$work/program"
+  LD_BIND_NOW=1 LD_LIBRARY_PATH="$work/ours" "$work/program" > "$work/out" 2> "$work/err" ||
+    fail "does not load for $version: $(cat "$work/err")"
+  [ "$(cat "$work/out")" != theirs ] || fail "the program for $version ran with its own library"
+  # The warning does no harm, and is the best GNU ld can do: see build.rs.
+  [ ! -s "$work/err" ] || echo "note: $(cat "$work/err")"
+done
+
+echo "symbols: $(echo "$exported" | wc -l) exported, needs $(echo $needed)"
