@@ -143,6 +143,21 @@ impl Graph {
         self.require_shape_fns
     }
 
+    /// The definition of an op, or of a function of the graph.
+    pub fn op_def(&self, name: &str) -> Option<proto::OpDef> {
+        let functions = self.library.function.iter().filter_map(|f| f.signature.as_ref());
+        let mut functions = functions.filter(|signature| signature.name == name);
+        match functions.next() {
+            Some(signature) => Some(signature.clone()),
+            None => self.registry.def(name).map(|def| def.to_proto()),
+        }
+    }
+
+    /// The message for an op that nobody knows.
+    pub fn unknown_op(name: &str) -> String {
+        crate::validate::unknown_op(name)
+    }
+
     /// One more than the largest node number.
     pub fn num_ids(&self) -> usize {
         self.nodes.len()

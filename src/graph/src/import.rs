@@ -296,7 +296,7 @@ impl Import<'_> {
                     to.index
                 ));
             }
-            if from.is_control() != (to.index == u32::MAX) {
+            if from.is_control() != to.is_control() {
                 return Err(invalid!(
                     "input_map entry {from}->{} between control edge and non-control edge",
                     self.graph.node(to.node).name

@@ -35,6 +35,15 @@ impl OutputRef {
         OutputRef { node, index: u32::try_from(index).expect("a node has fewer than 2^32 outputs") }
     }
 
+    /// Stands for the node itself, in control edges.
+    pub fn control(node: NodeId) -> OutputRef {
+        OutputRef { node, index: u32::MAX }
+    }
+
+    pub fn is_control(self) -> bool {
+        self.index == u32::MAX
+    }
+
     pub fn port(self) -> usize {
         self.index as usize
     }

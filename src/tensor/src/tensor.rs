@@ -243,6 +243,32 @@ impl Tensor {
         Ok(self)
     }
 
+    /// Bytes from the first element to the end of the buffer, which may be more than the elements take.
+    pub fn available_bytes(&self) -> usize {
+        self.buffer.len() - self.offset
+    }
+
+    /// The buffer with the shape that a client gives it, and with elements that are valid although a
+    /// client may have written them.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the shape needs more elements than there are.
+    pub fn viewed_as(&self, dims: &[i64]) -> Result<Tensor> {
+        let mut tensor = self.clone();
+        if dims != self.shape.dims() {
+            let shape = Shape::new(dims)?;
+            let needed = shape.count().checked_mul(self.dtype.size());
+            if needed.is_none_or(|needed| needed > self.available_bytes()) {
+                return Err(invalid!(
+                    "A tensor of {} bytes cannot have shape {shape}",
+                    self.available_bytes()
+                ));
+            }
+            tensor.shape = shape;
+        }
+        if tensor.has_valid_elements() { Ok(tensor) } else { tensor.copied_from_bytes() }
+    }
+
     /// The same bytes as elements of another plain dtype.
     ///
     /// # Errors

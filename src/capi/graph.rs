@@ -1,0 +1,430 @@
+//! Graphs and the operations in them, as C holds them.
+
+use std::ffi::{c_char, c_int};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+use tfcore_base::{Result, invalid, not_found, out_of_range};
+use tfcore_framework::OpDef;
+use tfcore_graph::{Graph, Name, NodeId, OutputRef};
+use tfcore_proto as proto;
+use tfcore_tensor::PartialShape;
+
+use super::handle::{count, get, get_mut, guard, quiet, slice, slice_mut, text, to_int};
+use super::tf_buffer::{TF_Buffer, fill};
+use super::tf_status::TF_Status;
+use crate::ops;
+
+/// A graph. Sessions keep what is in it alive after the client has deleted it.
+pub struct TF_Graph {
+    pub(crate) shared: Arc<SharedGraph>,
+}
+
+/// The part of a graph that its operations and sessions hold.
+pub(crate) struct SharedGraph {
+    state: Mutex<GraphState>,
+    /// The number of ids that the graph has handed out, to be read without the lock.
+    num_ids: AtomicUsize,
+}
+
+/// What the lock guards.
+pub(crate) struct GraphState {
+    pub(crate) graph: Graph,
+    /// The operations that C has been handed, by node; null where it has not asked yet.
+    handles: Vec<*mut TF_Operation>,
+}
+
+// SAFETY: the handles are only made and freed under the lock, and immutable in between.
+unsafe impl Send for GraphState {}
+
+impl SharedGraph {
+    fn new() -> Arc<SharedGraph> {
+        let graph = Graph::new(ops::registry().clone());
+        Arc::new(SharedGraph {
+            num_ids: AtomicUsize::new(graph.num_ids()),
+            state: Mutex::new(GraphState { graph, handles: Vec::new() }),
+        })
+    }
+
+    pub(crate) fn lock(&self) -> GraphGuard<'_> {
+        GraphGuard { shared: self, state: self.state.lock() }
+    }
+
+    pub(crate) fn num_ids(&self) -> usize {
+        self.num_ids.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for SharedGraph {
+    fn drop(&mut self) {
+        for handle in self.state.get_mut().handles.drain(..).filter(|handle| !handle.is_null()) {
+            // SAFETY: made by `handle`, and the graph that C had to keep alive is gone.
+            drop(unsafe { Box::from_raw(handle) });
+        }
+    }
+}
+
+/// The lock on a graph. On release it publishes how many nodes there are.
+pub(crate) struct GraphGuard<'a> {
+    shared: &'a SharedGraph,
+    state: MutexGuard<'a, GraphState>,
+}
+
+impl GraphGuard<'_> {
+    /// The operation for a node; the same pointer each time.
+    pub(crate) fn handle(&mut self, id: NodeId) -> *mut TF_Operation {
+        let state = &mut *self.state;
+        if state.handles.len() <= id.index() {
+            state.handles.resize(state.graph.num_ids(), ptr::null_mut());
+        }
+        let handle = &mut state.handles[id.index()];
+        if handle.is_null() {
+            let node = state.graph.node(id);
+            *handle = Box::into_raw(Box::new(TF_Operation {
+                graph: self.shared,
+                id,
+                name: node.name.clone(),
+                op: node.op.clone(),
+            }));
+        }
+        *handle
+    }
+
+    pub(crate) fn output(&mut self, output: OutputRef) -> TF_Output {
+        TF_Output { oper: self.handle(output.node), index: to_int(output.port()) }
+    }
+}
+
+impl std::ops::Deref for GraphGuard<'_> {
+    type Target = Graph;
+
+    fn deref(&self) -> &Graph {
+        &self.state.graph
+    }
+}
+
+impl std::ops::DerefMut for GraphGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Graph {
+        &mut self.state.graph
+    }
+}
+
+impl Drop for GraphGuard<'_> {
+    fn drop(&mut self) {
+        self.shared.num_ids.store(self.state.graph.num_ids(), Ordering::Release);
+    }
+}
+
+/// An operation of a graph; lives as long as the graph.
+pub struct TF_Operation {
+    graph: *const SharedGraph,
+    pub(crate) id: NodeId,
+    pub(crate) name: Name,
+    pub(crate) op: Arc<OpDef>,
+}
+
+// SAFETY: an operation never changes, and the graph behind it is locked when it is used.
+unsafe impl Send for TF_Operation {}
+// SAFETY: as above.
+unsafe impl Sync for TF_Operation {}
+
+impl TF_Operation {
+    /// The graph that the operation belongs to.
+    pub(crate) fn graph(&self) -> &SharedGraph {
+        // SAFETY: a graph frees its operations when it goes.
+        unsafe { &*self.graph }
+    }
+
+    fn is_in(&self, graph: &SharedGraph) -> bool {
+        ptr::eq(self.graph, graph)
+    }
+}
+
+/// Input `index` of an operation.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TF_Input {
+    pub oper: *mut TF_Operation,
+    pub index: c_int,
+}
+
+/// Output `index` of an operation.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TF_Output {
+    pub oper: *mut TF_Operation,
+    pub index: c_int,
+}
+
+impl TF_Output {
+    /// The output in `graph`. Whether the operation has so many outputs is not checked.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for null and for operations of another graph, `OutOfRange` for a negative index.
+    ///
+    /// # Safety
+    /// The operation must be null or live.
+    pub(crate) unsafe fn in_graph(self, graph: &SharedGraph) -> Result<OutputRef> {
+        // SAFETY: as the caller promises.
+        let oper = unsafe { node_in(self.oper, graph)? };
+        let index = u32::try_from(self.index).map_err(|_| {
+            let count = oper.graph().lock().node(oper.id).num_outputs();
+            out_of_range!(
+                "Node '{}' (type: '{}', num of outputs: {count}) does not have output {}",
+                oper.name,
+                oper.op.name,
+                self.index
+            )
+        })?;
+        Ok(OutputRef { node: oper.id, index })
+    }
+}
+
+/// The operation, which must belong to `graph`.
+///
+/// # Safety
+/// The operation must be null or live.
+pub(crate) unsafe fn node_in<'a>(
+    oper: *mut TF_Operation,
+    graph: &SharedGraph,
+) -> Result<&'a TF_Operation> {
+    // SAFETY: as the caller promises.
+    let oper = unsafe { get(oper, "oper")? };
+    if !oper.is_in(graph) {
+        return Err(invalid!("Node {} was not found in the graph", oper.name));
+    }
+    Ok(oper)
+}
+
+/// Returns a new, empty graph.
+#[unsafe(no_mangle)]
+pub extern "C" fn TF_NewGraph() -> *mut TF_Graph {
+    quiet(ptr::null_mut(), || Ok(Box::into_raw(Box::new(TF_Graph { shared: SharedGraph::new() }))))
+}
+
+/// Deletes a graph once no session uses it any more; null is allowed.
+///
+/// # Safety
+/// `graph` must be null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_DeleteGraph(graph: *mut TF_Graph) {
+    if !graph.is_null() {
+        // SAFETY: the caller hands the graph over.
+        quiet((), || Ok(drop(unsafe { Box::from_raw(graph) })));
+    }
+}
+
+/// Merges a shape into what is known of an output's: -1 for an unknown dimension, `num_dims` -1 for an
+/// unknown rank, which changes nothing.
+///
+/// # Safety
+/// `graph` and the operation must be live, `dims` readable for `num_dims` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_GraphSetTensorShape(
+    graph: *mut TF_Graph,
+    output: TF_Output,
+    dims: *const i64,
+    num_dims: c_int,
+    status: *mut TF_Status,
+) {
+    let body = || {
+        // SAFETY: as the caller promises.
+        let graph = unsafe { get(graph, "graph")? };
+        // SAFETY: as the caller promises.
+        let (output, shape) =
+            unsafe { (output.in_graph(&graph.shared)?, partial_shape(dims, num_dims)?) };
+        graph.shared.lock().merge_shape(output, &shape)
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, (), body) }
+}
+
+/// A shape as C passes it.
+///
+/// # Safety
+/// `dims` must be readable for `num_dims` elements.
+pub(crate) unsafe fn partial_shape(dims: *const i64, num_dims: c_int) -> Result<PartialShape> {
+    if num_dims < 0 {
+        return Ok(PartialShape::unknown());
+    }
+    // SAFETY: as the caller promises.
+    PartialShape::from_i64s(unsafe { slice(dims, count(num_dims, "num_dims")?, "dims")? })
+}
+
+/// Returns the rank of an output, or -1 if it is unknown.
+///
+/// # Safety
+/// `graph` and the operation must be live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_GraphGetTensorNumDims(
+    graph: *mut TF_Graph,
+    output: TF_Output,
+    status: *mut TF_Status,
+) -> c_int {
+    let body = || {
+        // SAFETY: as the caller promises.
+        let graph = unsafe { get(graph, "graph")? };
+        // SAFETY: as the caller promises.
+        let output = unsafe { output.in_graph(&graph.shared)? };
+        let graph = graph.shared.lock();
+        Ok(graph.shape(output)?.rank().map_or(-1, to_int))
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, -1, body) }
+}
+
+/// Stores the dimensions of an output, -1 for unknown ones. `num_dims` must be the rank.
+///
+/// # Safety
+/// `graph` and the operation must be live, `dims` writable for `num_dims` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_GraphGetTensorShape(
+    graph: *mut TF_Graph,
+    output: TF_Output,
+    dims: *mut i64,
+    num_dims: c_int,
+    status: *mut TF_Status,
+) {
+    let body = || {
+        // SAFETY: as the caller promises.
+        let graph = unsafe { get(graph, "graph")? };
+        // SAFETY: as the caller promises.
+        let output = unsafe { output.in_graph(&graph.shared)? };
+        let graph = graph.shared.lock();
+        let shape = graph.shape(output)?;
+        let rank = shape.rank().map_or(-1, to_int);
+        if rank != num_dims {
+            return Err(invalid!("Expected rank is {num_dims} but actual rank is {rank}"));
+        }
+        let known = shape.dims().unwrap_or_default();
+        // SAFETY: as the caller promises.
+        let dims = unsafe { slice_mut(dims, known.len(), "dims")? };
+        for (out, dim) in dims.iter_mut().zip(known) {
+            *out = dim.to_i64();
+        }
+        Ok(())
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, (), body) }
+}
+
+/// Returns the operation called `oper_name`, or null.
+///
+/// # Safety
+/// `graph` must be live, `oper_name` a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_GraphOperationByName(
+    graph: *mut TF_Graph,
+    oper_name: *const c_char,
+) -> *mut TF_Operation {
+    quiet(ptr::null_mut(), || {
+        // SAFETY: as the caller promises.
+        let (graph, name) = unsafe { (get(graph, "graph")?, text(oper_name, "oper_name")?) };
+        let mut graph = graph.shared.lock();
+        Ok(graph.find(&name).map_or(ptr::null_mut(), |id| graph.handle(id)))
+    })
+}
+
+/// Goes through the operations in order of their creation: returns the one at `*pos`, which begins at 0,
+/// and moves on; null at the end.
+///
+/// # Safety
+/// `graph` must be live, `pos` valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_GraphNextOperation(
+    graph: *mut TF_Graph,
+    pos: *mut usize,
+) -> *mut TF_Operation {
+    quiet(ptr::null_mut(), || {
+        // SAFETY: as the caller promises.
+        let (graph, pos) = unsafe { (get(graph, "graph")?, get_mut(pos, "pos")?) };
+        let mut graph = graph.shared.lock();
+        let Some(id) = graph.nodes().get(*pos).map(|node| node.id) else {
+            return Ok(ptr::null_mut());
+        };
+        *pos += 1;
+        Ok(graph.handle(id))
+    })
+}
+
+/// Stores the graph as a serialised `GraphDef`.
+///
+/// # Safety
+/// `graph`, the buffer and `status` must be live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_GraphToGraphDef(
+    graph: *mut TF_Graph,
+    output_graph_def: *mut TF_Buffer,
+    status: *mut TF_Status,
+) {
+    let body = || {
+        // SAFETY: as the caller promises.
+        let message = unsafe { get(graph, "graph")? }.shared.lock().to_proto();
+        // SAFETY: as the caller promises.
+        unsafe { fill(output_graph_def, &message) }
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, (), body) }
+}
+
+/// Stores the serialised `OpDef` of an op or of a function of the graph.
+///
+/// # Safety
+/// `graph`, the buffer and `status` must be live, `op_name` a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_GraphGetOpDef(
+    graph: *mut TF_Graph,
+    op_name: *const c_char,
+    output_op_def: *mut TF_Buffer,
+    status: *mut TF_Status,
+) {
+    let body = || {
+        // SAFETY: as the caller promises.
+        let (graph, name) = unsafe { (get(graph, "graph")?, text(op_name, "op_name")?) };
+        let graph = graph.shared.lock();
+        let def = graph.op_def(&name).ok_or_else(|| not_found!("{}", Graph::unknown_op(&name)))?;
+        // SAFETY: as the caller promises.
+        unsafe { fill(output_op_def, &def) }
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, (), body) }
+}
+
+/// Stores the serialised `VersionDef` of the graph.
+///
+/// # Safety
+/// `graph`, the buffer and `status` must be live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_GraphVersions(
+    graph: *mut TF_Graph,
+    output_version_def: *mut TF_Buffer,
+    status: *mut TF_Status,
+) {
+    let body = || {
+        // SAFETY: as the caller promises.
+        let versions = unsafe { get(graph, "graph")? }.shared.lock().versions().clone();
+        let message = proto::VersionDef {
+            producer: versions.producer,
+            min_consumer: versions.min_consumer,
+            bad_consumers: versions.bad_consumers,
+        };
+        // SAFETY: as the caller promises.
+        unsafe { fill(output_version_def, &message) }
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, (), body) }
+}
+
+/// Returns the number of functions in the graph's library.
+///
+/// # Safety
+/// `g` must be live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_GraphNumFunctions(g: *mut TF_Graph) -> c_int {
+    quiet(0, || {
+        // SAFETY: as the caller promises.
+        Ok(to_int(unsafe { get(g, "g")? }.shared.lock().library().function.len()))
+    })
+}

@@ -1,0 +1,316 @@
+//! Sessions.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tfcore_base::{Result, invalid, not_found, unimplemented_error};
+use tfcore_graph::OutputRef;
+use tfcore_proto as proto;
+use tfcore_runtime::{Request, Session, SessionConfig};
+use tfcore_tensor::Tensor;
+
+use super::graph::{SharedGraph, TF_Graph, TF_Operation, TF_Output, node_in};
+use super::handle::{count, get, get_mut, guard, slice, slice_mut, text};
+use super::tf_buffer::{TF_Buffer, bytes, fill};
+use super::tf_status::TF_Status;
+use super::tf_tensor::TF_Tensor;
+use crate::ops;
+
+/// How sessions are made.
+#[derive(Default)]
+pub struct TF_SessionOptions {
+    target: String,
+    config: proto::ConfigProto,
+}
+
+/// A session over a graph.
+pub struct TF_Session {
+    graph: Arc<SharedGraph>,
+    session: Session,
+    /// How many nodes of the graph the session has taken in.
+    taken: AtomicUsize,
+    /// Off once the client has extended the session itself.
+    extends_itself: AtomicBool,
+}
+
+impl TF_Session {
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Takes in the nodes that are new in the graph.
+    fn extend(&self) -> Result<()> {
+        let graph = self.graph.lock();
+        self.session.extend(&graph)?;
+        self.taken.store(graph.num_ids(), Ordering::Release);
+        Ok(())
+    }
+
+    fn extend_if_needed(&self) -> Result<()> {
+        let is_current = self.taken.load(Ordering::Acquire) == self.graph.num_ids();
+        if is_current || !self.extends_itself.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.extend()
+    }
+}
+
+/// Returns options for a session in this process, with the default configuration.
+#[unsafe(no_mangle)]
+pub extern "C" fn TF_NewSessionOptions() -> *mut TF_SessionOptions {
+    Box::into_raw(Box::default())
+}
+
+/// Deletes options; null is allowed.
+///
+/// # Safety
+/// `options` must be null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_DeleteSessionOptions(options: *mut TF_SessionOptions) {
+    if !options.is_null() {
+        // SAFETY: the caller hands the options over.
+        drop(unsafe { Box::from_raw(options) });
+    }
+}
+
+/// Sets where sessions run: "" for this process.
+///
+/// # Safety
+/// `options` must be live, `target` a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_SetTarget(options: *mut TF_SessionOptions, target: *const c_char) {
+    super::handle::quiet((), || {
+        // SAFETY: as the caller promises.
+        let (options, target) = unsafe { (get_mut(options, "options")?, text(target, "target")?) };
+        options.target = target.into_owned();
+        Ok(())
+    });
+}
+
+/// Sets the configuration to a serialised `ConfigProto`.
+///
+/// # Safety
+/// `options` must be live, `proto` readable for `proto_len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_SetConfig(
+    options: *mut TF_SessionOptions,
+    proto: *const c_void,
+    proto_len: usize,
+    status: *mut TF_Status,
+) {
+    let body = || {
+        // SAFETY: as the caller promises.
+        let (options, bytes) = unsafe {
+            (get_mut(options, "options")?, slice::<u8>(proto.cast(), proto_len, "proto")?)
+        };
+        options.config =
+            tfcore_proto::decode(bytes).map_err(|_| invalid!("Unparseable ConfigProto"))?;
+        Ok(())
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, (), body) }
+}
+
+/// Returns a session over `graph`, which stays alive as long as the session; null on error.
+///
+/// # Safety
+/// The pointers must be live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_NewSession(
+    graph: *mut TF_Graph,
+    opts: *const TF_SessionOptions,
+    status: *mut TF_Status,
+) -> *mut TF_Session {
+    let body = || {
+        // SAFETY: as the caller promises.
+        let (graph, options) = unsafe { (get(graph, "graph")?, get(opts, "opts")?) };
+        if options.target.starts_with("grpc://") {
+            return Err(unimplemented_error!("Sessions with target '{}'", options.target));
+        }
+        if !options.target.is_empty() {
+            return Err(not_found!(
+                "No session factory registered for the given session options: {{target: \"{}\" \
+                 config: }} Registered factories are {{GRPC_SESSION, DIRECT_SESSION}}.",
+                options.target
+            ));
+        }
+        let config = SessionConfig::from_proto(&options.config)?;
+        Ok(Box::into_raw(Box::new(TF_Session {
+            graph: graph.shared.clone(),
+            session: Session::new(ops::registry().clone(), &config),
+            taken: AtomicUsize::new(0),
+            extends_itself: AtomicBool::new(true),
+        })))
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, ptr::null_mut(), body) }
+}
+
+/// Not available yet. Reports `TF_UNIMPLEMENTED`.
+///
+/// # Safety
+/// `status` must be live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_LoadSessionFromSavedModel(
+    _session_options: *const TF_SessionOptions,
+    _run_options: *const TF_Buffer,
+    _export_dir: *const c_char,
+    _tags: *const *const c_char,
+    _tags_len: c_int,
+    _graph: *mut TF_Graph,
+    _meta_graph_def: *mut TF_Buffer,
+    status: *mut TF_Status,
+) -> *mut TF_Session {
+    let body = || Err(unimplemented_error!("TF_LoadSessionFromSavedModel is not implemented"));
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, ptr::null_mut(), body) }
+}
+
+/// Ends a session: runs that come later fail with `TF_CANCELLED`.
+///
+/// # Safety
+/// `session` and `status` must be live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_CloseSession(session: *mut TF_Session, status: *mut TF_Status) {
+    let body = || {
+        // SAFETY: as the caller promises.
+        unsafe { get(session, "session")? }.session.close();
+        Ok(())
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, (), body) }
+}
+
+/// Deletes a session; null is allowed. No run may be in progress.
+///
+/// # Safety
+/// `session` must be null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_DeleteSession(session: *mut TF_Session, status: *mut TF_Status) {
+    let body = || {
+        if !session.is_null() {
+            // SAFETY: the caller hands the session over.
+            drop(unsafe { Box::from_raw(session) });
+        }
+        Ok(())
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, (), body) }
+}
+
+/// Takes in the operations that are new in the graph. From then on the session does not do so by
+/// itself any more.
+///
+/// # Safety
+/// `session` and `status` must be live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_ExtendSession(session: *mut TF_Session, status: *mut TF_Status) {
+    let body = || {
+        // SAFETY: as the caller promises.
+        let session = unsafe { get(session, "session")? };
+        session.extends_itself.store(false, Ordering::Relaxed);
+        session.extend()
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, (), body) }
+}
+
+/// Runs what the outputs and targets need and stores a new tensor for each output, which the caller deletes.
+/// On error all of them are null.
+///
+/// `run_options` may be null, else it holds a serialised `RunOptions`. `run_metadata` may be null, else it is
+/// empty and receives a serialised `RunMetadata`.
+///
+/// # Safety
+/// The pointers must be live and the arrays as long as their counts say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_SessionRun(
+    session: *mut TF_Session,
+    run_options: *const TF_Buffer,
+    inputs: *const TF_Output,
+    input_values: *const *mut TF_Tensor,
+    ninputs: c_int,
+    outputs: *const TF_Output,
+    output_values: *mut *mut TF_Tensor,
+    noutputs: c_int,
+    target_opers: *const *const TF_Operation,
+    ntargets: c_int,
+    run_metadata: *mut TF_Buffer,
+    status: *mut TF_Status,
+) {
+    let body = || {
+        // SAFETY: as the caller promises, here and below.
+        let results =
+            unsafe { slice_mut(output_values, count(noutputs, "noutputs")?, "output_values")? };
+        results.fill(ptr::null_mut());
+        // SAFETY: as above.
+        let session = unsafe { get(session, "session")? };
+        session.extend_if_needed()?;
+        // SAFETY: as above.
+        unsafe { check_options(run_options, run_metadata)? };
+        let graph = &*session.graph;
+        // SAFETY: as above.
+        let request = unsafe {
+            Request {
+                feeds: feeds(graph, inputs, input_values, count(ninputs, "ninputs")?)?,
+                fetches: slice(outputs, results.len(), "outputs")?
+                    .iter()
+                    .map(|output| output.in_graph(graph))
+                    .collect::<Result<_>>()?,
+                targets: slice(target_opers, count(ntargets, "ntargets")?, "target_opers")?
+                    .iter()
+                    .map(|oper| node_in(oper.cast_mut(), graph).map(|oper| oper.id))
+                    .collect::<Result<_>>()?,
+            }
+        };
+        let tensors = session.session.run(request)?;
+        if !run_metadata.is_null() {
+            // SAFETY: as above.
+            unsafe { fill(run_metadata, &proto::RunMetadata::default())? };
+        }
+        for (out, tensor) in results.iter_mut().zip(tensors) {
+            *out = TF_Tensor::new(tensor);
+        }
+        Ok(())
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, (), body) }
+}
+
+/// # Safety
+/// The buffers must be null or live.
+unsafe fn check_options(run_options: *const TF_Buffer, run_metadata: *mut TF_Buffer) -> Result<()> {
+    // SAFETY: as the caller promises.
+    if unsafe { run_metadata.as_ref() }.is_some_and(|buffer| !buffer.data.is_null()) {
+        return Err(invalid!("Passing non-empty run_metadata is invalid."));
+    }
+    if !run_options.is_null() {
+        // SAFETY: as the caller promises.
+        let bytes = unsafe { bytes(run_options, "run_options")? };
+        tfcore_proto::decode::<proto::RunOptions>(bytes)
+            .map_err(|_| invalid!("Unparseable RunOptions proto"))?;
+    }
+    Ok(())
+}
+
+/// # Safety
+/// Both arrays must have `len` elements, which must be live.
+unsafe fn feeds(
+    graph: &SharedGraph,
+    inputs: *const TF_Output,
+    values: *const *mut TF_Tensor,
+    len: usize,
+) -> Result<Vec<(OutputRef, Tensor)>> {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let (inputs, values) = (slice(inputs, len, "inputs")?, slice(values, len, "input_values")?);
+        let pairs = inputs.iter().zip(values);
+        pairs
+            .map(|(input, &value)| {
+                Ok((input.in_graph(graph)?, get(value, "input_values")?.tensor()?))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,285 @@
+//! `tf_tensor.h`: tensors.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use tfcore_base::{DType, Result, invalid};
+use tfcore_tensor::{ALIGNMENT, Buffer, Shape, Tensor};
+
+use super::handle::{count, get, get_mut, guard, quiet, slice, to_int};
+use super::tf_buffer::{TF_Buffer, bytes};
+use super::tf_datatype::TF_DataTypeNumber;
+use super::tf_status::TF_Status;
+
+/// A tensor: a dtype, a shape and a share of a buffer.
+pub struct TF_Tensor {
+    tensor: Tensor,
+    /// The dimensions as the client sees them: `TF_SetShape` may have set others than the buffer has.
+    dims: Vec<i64>,
+}
+
+impl TF_Tensor {
+    pub(crate) fn new(tensor: Tensor) -> *mut TF_Tensor {
+        Box::into_raw(Box::new(TF_Tensor::from(tensor)))
+    }
+
+    /// The tensor with the client's shape.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if that shape has more elements than the buffer.
+    pub(crate) fn tensor(&self) -> Result<Tensor> {
+        self.tensor.viewed_as(&self.dims)
+    }
+}
+
+impl From<Tensor> for TF_Tensor {
+    fn from(tensor: Tensor) -> TF_Tensor {
+        TF_Tensor { dims: tensor.shape().dims().to_vec(), tensor }
+    }
+}
+
+/// Returns a tensor over the caller's memory, or null if `len` is too short for the shape or the shape is
+/// impossible.
+///
+/// `deallocator` is called exactly once with `data`, `len` and `deallocator_arg`: at once if null is
+/// returned or the memory is not aligned to 64 bytes and so is copied, else when the memory is not
+/// needed any more. It may be null.
+///
+/// # Safety
+/// `data` must be readable for `len` bytes until the deallocator is called, `dims` for `num_dims`
+/// elements. For strings the memory holds initialised `TF_TString`s.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_NewTensor(
+    dtype: TF_DataTypeNumber,
+    dims: *const i64,
+    num_dims: c_int,
+    data: *mut c_void,
+    len: usize,
+    deallocator: Option<unsafe extern "C" fn(data: *mut c_void, len: usize, arg: *mut c_void)>,
+    deallocator_arg: *mut c_void,
+) -> *mut TF_Tensor {
+    // SAFETY: as the caller promises. The buffer owns the memory from here on, whatever fails below.
+    let buffer = unsafe { Buffer::from_client(data, len, deallocator, deallocator_arg) };
+    quiet(ptr::null_mut(), || {
+        let dtype = dtype.dtype()?;
+        // SAFETY: as the caller promises.
+        let shape = unsafe { shape(dims, num_dims)? };
+        if data.is_null() && len > 0 {
+            return Err(invalid!("Argument 'data' is null"));
+        }
+        if dtype.is_plain() {
+            return Tensor::from_buffer(dtype, shape, buffer).map(TF_Tensor::new);
+        }
+        let needed = shape.count().checked_mul(dtype.size());
+        let misaligned = data as usize % align_of::<u64>() != 0;
+        if needed.is_none_or(|needed| needed > len) || misaligned {
+            return Err(invalid!("A buffer of {len} bytes cannot hold shape {shape} of {dtype}"));
+        }
+        // SAFETY: length and alignment have been checked, the elements are the caller's promise.
+        let tensor = unsafe { Tensor::from_client_elements(dtype, shape, buffer) };
+        Ok(TF_Tensor::new(tensor))
+    })
+}
+
+/// # Safety
+/// `dims` must be readable for `num_dims` elements.
+unsafe fn shape(dims: *const i64, num_dims: c_int) -> Result<Shape> {
+    // SAFETY: as the caller promises.
+    Shape::new(unsafe { slice(dims, count(num_dims, "num_dims")?, "dims")? })
+}
+
+/// Returns the alignment in bytes of memory that is adopted without a copy.
+#[unsafe(no_mangle)]
+pub extern "C" fn TF_TensorDefaultAlignment() -> usize {
+    ALIGNMENT
+}
+
+/// Returns a tensor of new memory: `len` bytes, zeroed; empty strings for `TF_STRING`, whose `len` is not
+/// looked at. Null if `len` is too short for the shape or there is no such memory.
+///
+/// # Safety
+/// `dims` must be readable for `num_dims` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_AllocateTensor(
+    dtype: TF_DataTypeNumber,
+    dims: *const i64,
+    num_dims: c_int,
+    len: usize,
+) -> *mut TF_Tensor {
+    quiet(ptr::null_mut(), || {
+        let dtype = dtype.dtype()?;
+        // SAFETY: as the caller promises.
+        let shape = unsafe { shape(dims, num_dims)? };
+        if !dtype.is_plain() {
+            return Tensor::zeros(dtype, shape).map(TF_Tensor::new);
+        }
+        let buffer = Buffer::allocate(DType::UINT8, len, None)?;
+        Tensor::from_buffer(dtype, shape, buffer).map(TF_Tensor::new)
+    })
+}
+
+/// Deletes `tensor` and returns a new one over the same memory if the library owns that memory and
+/// nobody else holds it; else returns null and leaves `tensor` alone.
+///
+/// # Safety
+/// `tensor` must be live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_TensorMaybeMove(tensor: *mut TF_Tensor) -> *mut TF_Tensor {
+    quiet(ptr::null_mut(), || {
+        // SAFETY: as the caller promises.
+        if !unsafe { get(tensor, "tensor")? }.tensor.is_exclusive() {
+            return Ok(ptr::null_mut());
+        }
+        // SAFETY: the caller hands the tensor over.
+        let moved = unsafe { Box::from_raw(tensor) };
+        Ok(Box::into_raw(Box::new(*moved)))
+    })
+}
+
+/// Deletes a tensor; null is allowed. Its memory lives on while the runtime holds it.
+///
+/// # Safety
+/// `tensor` must be null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_DeleteTensor(tensor: *mut TF_Tensor) {
+    if !tensor.is_null() {
+        // SAFETY: the caller hands the tensor over.
+        drop(unsafe { Box::from_raw(tensor) });
+    }
+}
+
+/// Returns the element type.
+///
+/// # Safety
+/// `tensor` must be null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_TensorType(tensor: *const TF_Tensor) -> TF_DataTypeNumber {
+    // SAFETY: as the caller promises.
+    unsafe { tensor.as_ref() }.map_or(TF_DataTypeNumber::INVALID, |t| t.tensor.dtype().into())
+}
+
+/// Sets the shape, without any check against the number of elements.
+///
+/// # Safety
+/// `tensor` must be live, `dims` readable for `num_dims` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_SetShape(tensor: *mut TF_Tensor, dims: *const i64, num_dims: c_int) {
+    quiet((), || {
+        // SAFETY: as the caller promises.
+        let (tensor, shape) = unsafe { (get_mut(tensor, "tensor")?, shape(dims, num_dims)?) };
+        tensor.dims = shape.dims().to_vec();
+        Ok(())
+    });
+}
+
+/// Returns the number of dimensions.
+///
+/// # Safety
+/// `tensor` must be null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_NumDims(tensor: *const TF_Tensor) -> c_int {
+    // SAFETY: as the caller promises.
+    unsafe { tensor.as_ref() }.map_or(-1, |tensor| to_int(tensor.dims.len()))
+}
+
+/// Returns the size of a dimension; -1 if there is no such dimension.
+///
+/// # Safety
+/// `tensor` must be null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_Dim(tensor: *const TF_Tensor, dim_index: c_int) -> i64 {
+    // SAFETY: as the caller promises.
+    let dims = unsafe { tensor.as_ref() }.map_or(&[][..], |tensor| &tensor.dims);
+    usize::try_from(dim_index).ok().and_then(|index| dims.get(index)).copied().unwrap_or(-1)
+}
+
+/// Returns the size of the memory in bytes, which may be more than the elements need.
+///
+/// # Safety
+/// `tensor` must be null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_TensorByteSize(tensor: *const TF_Tensor) -> usize {
+    // SAFETY: as the caller promises.
+    unsafe { tensor.as_ref() }.map_or(0, |tensor| tensor.tensor.available_bytes())
+}
+
+/// Returns the address of the first element.
+///
+/// # Safety
+/// `tensor` must be null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_TensorData(tensor: *const TF_Tensor) -> *mut c_void {
+    // SAFETY: as the caller promises.
+    unsafe { tensor.as_ref() }.map_or(ptr::null_mut(), |tensor| tensor.tensor.data().cast())
+}
+
+/// Returns the number of elements of the shape.
+///
+/// # Safety
+/// `tensor` must be null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_TensorElementCount(tensor: *const TF_Tensor) -> i64 {
+    // SAFETY: as the caller promises.
+    let dims = unsafe { tensor.as_ref() }.map(|tensor| &tensor.dims);
+    dims.map_or(0, |dims| dims.iter().product())
+}
+
+/// Makes `to` share the memory of `from` as elements of another type and shape of as many bytes. Both types
+/// must be of fixed size.
+///
+/// # Safety
+/// `from` and `to` must be live, `new_dims` readable for `num_new_dims` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_TensorBitcastFrom(
+    from: *const TF_Tensor,
+    r#type: TF_DataTypeNumber,
+    to: *mut TF_Tensor,
+    new_dims: *const i64,
+    num_new_dims: c_int,
+    status: *mut TF_Status,
+) {
+    let body = || {
+        // SAFETY: as the caller promises.
+        let (from, shape) = unsafe { (get(from, "from")?, shape(new_dims, num_new_dims)?) };
+        let shared = from.tensor()?.bitcast(r#type.dtype()?, shape)?;
+        // SAFETY: as the caller promises; `from`, which may be the same, is not used any more.
+        *unsafe { get_mut(to, "to")? } = shared.into();
+        Ok(())
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, (), body) }
+}
+
+/// Returns whether the memory is aligned as the library aligns its own.
+///
+/// # Safety
+/// `tensor` must be null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_TensorIsAligned(tensor: *const TF_Tensor) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe { tensor.as_ref() }.is_some_and(|tensor| {
+        tensor.tensor.count() == 0 || (tensor.tensor.data() as usize).is_multiple_of(ALIGNMENT)
+    })
+}
+
+/// Replaces `to` by the tensor that a serialised `TensorProto` describes.
+///
+/// # Safety
+/// `from`, `to` and `status` must be live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_TensorFromProto(
+    from: *const TF_Buffer,
+    to: *mut TF_Tensor,
+    status: *mut TF_Status,
+) {
+    let body = || {
+        // SAFETY: as the caller promises.
+        let (bytes, to) = unsafe { (bytes(from, "from")?, get_mut(to, "to")?) };
+        let message =
+            tfcore_proto::decode(bytes).map_err(|_| invalid!("Unparseable tensor proto"))?;
+        *to = tfcore_framework::tensor_from_proto(&message)?.into();
+        Ok(())
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, (), body) }
+}
