@@ -1,0 +1,552 @@
+//! The thread pool of the process and the parallel loop.
+//!
+//! A [`Pool`] runs two kinds of work: parallel loops ([`Pool::for_each_chunk`]), in which the caller takes part
+//! and which therefore always finish, whatever the workers are doing, and tasks ([`Pool::spawn`]). Workers
+//! prefer loops to tasks, since somebody is waiting for a loop.
+//!
+//! No thread exists before the first work that needs one. After a `fork` the child has no workers: its loops
+//! still finish, run by their callers alone, but its tasks need a new pool.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle, Thread};
+
+/// How many chunks a loop is cut into per thread, so that a slow thread does not hold up the others.
+const CHUNKS_PER_THREAD: usize = 4;
+
+/// How often an idle thread looks for work before it goes to sleep, divided by the number of threads.
+///
+/// A few microseconds of polling spare the executor a system call for each of the short gaps between the ops of a run.
+const SPINS: usize = 4000;
+
+/// A unit of work for [`Pool::spawn`].
+pub type Task = Box<dyn FnOnce() + Send>;
+
+/// A fixed number of worker threads that share loops and tasks. Dropping it runs the queued tasks, then joins the threads.
+pub struct Pool {
+    threads: usize,
+    shared: Arc<Shared>,
+    workers: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Pool {
+    /// A pool of `threads` threads (at least one); for loops, the caller counts as one of them. Starts none.
+    pub fn new(threads: usize) -> Self {
+        let threads = threads.max(1);
+        let shared = Shared {
+            queue: Mutex::default(),
+            work_available: Condvar::new(),
+            pending: AtomicUsize::new(0),
+            idle: AtomicUsize::new(0),
+            spins: SPINS / threads,
+        };
+        Pool {
+            threads,
+            shared: Arc::new(shared),
+            workers: Mutex::default(),
+        }
+    }
+
+    /// The pool of the process, with a thread for each core that the process may use.
+    pub fn global() -> &'static Pool {
+        static GLOBAL: OnceLock<Pool> = OnceLock::new();
+        GLOBAL.get_or_init(|| Pool::new(thread::available_parallelism().map_or(1, usize::from)))
+    }
+
+    /// The number of threads that a loop can use, the caller among them.
+    pub fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Calls `f` with disjoint ranges that cover `0..n`, from several threads at once, and returns when all are done.
+    ///
+    /// No range but the last is shorter than `grain`. With one thread or `n <= grain` this is a call of `f(0..n)`.
+    /// Loops may be nested. If a call of `f` panics, ranges not yet begun are dropped and the panic goes on in the caller.
+    pub fn for_each_chunk(&self, n: usize, grain: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
+        if n == 0 {
+            return;
+        }
+        let chunk = grain
+            .max(n.div_ceil(self.threads.saturating_mul(CHUNKS_PER_THREAD)))
+            .max(1);
+        let chunks = n.div_ceil(chunk);
+        if self.threads == 1 || chunks == 1 {
+            return f(0..n);
+        }
+        let helpers = (self.threads - 1).min(chunks - 1);
+        self.start_workers(helpers);
+        // SAFETY: only the lifetime of the reference changes. `Job::work` calls `f` for claimed chunks alone, and
+        // `Job::finish` below does not return before every claimed chunk is done and none is left to claim.
+        let f: &'static (dyn Fn(Range<usize>) + Sync) = unsafe { std::mem::transmute(f) };
+        let job = Arc::new(Job {
+            f,
+            n,
+            chunk,
+            chunks,
+            next: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+            panicked: AtomicBool::new(false),
+            panic: Mutex::new(None),
+            caller: thread::current(),
+        });
+        self.shared.push_job(&job, helpers);
+        job.work();
+        self.shared.remove_job(&job);
+        job.finish();
+    }
+
+    /// Queues `task` to run on a worker thread. A panic in it ends there; who needs to know must catch it.
+    pub fn spawn(&self, task: Task) {
+        if self.shared.idle.load(Ordering::Relaxed) == 0 {
+            let started = lock(&self.workers).len();
+            self.start_workers((started + 1).min(self.threads));
+        }
+        self.shared.push_task(task);
+    }
+
+    /// Starts threads until there are `count` of them. Where the system refuses, the pool does with fewer.
+    fn start_workers(&self, count: usize) {
+        let mut workers = lock(&self.workers);
+        while workers.len() < count {
+            let shared = self.shared.clone();
+            let name = format!("tfcore-{}", workers.len());
+            match thread::Builder::new()
+                .name(name)
+                .spawn(move || shared.run_worker())
+            {
+                Ok(handle) => workers.push(handle),
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        lock(&self.shared.queue).shutdown = true;
+        self.shared.work_available.notify_all();
+        let workers = self
+            .workers
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        for worker in workers.drain(..) {
+            // A task may hold the last handle to its pool; a thread cannot join itself.
+            if worker.thread().id() != thread::current().id() {
+                // A worker catches every panic, so there is no outcome to look at.
+                let _ = worker.join();
+            }
+        }
+    }
+}
+
+/// What a kernel is given to share out its loops: a pool, or nothing for a loop that stays on its thread.
+#[derive(Clone, Copy)]
+pub struct Parallel<'a> {
+    pool: Option<&'a Pool>,
+}
+
+impl<'a> Parallel<'a> {
+    /// Runs every loop on the calling thread.
+    pub const SERIAL: Parallel<'static> = Parallel { pool: None };
+
+    /// Shares loops out over `pool`.
+    pub fn new(pool: &'a Pool) -> Self {
+        Parallel { pool: Some(pool) }
+    }
+
+    /// The number of threads that a loop can use.
+    pub fn threads(self) -> usize {
+        self.pool.map_or(1, Pool::threads)
+    }
+
+    /// [`Pool::for_each_chunk`] of the pool; `f(0..n)` without one.
+    pub fn for_each_chunk(self, n: usize, grain: usize, f: &(dyn Fn(Range<usize>) + Sync)) {
+        match self.pool {
+            Some(pool) => pool.for_each_chunk(n, grain, f),
+            None if n > 0 => f(0..n),
+            None => {}
+        }
+    }
+}
+
+/// Cuts `out` into disjoint pieces and calls `f(start, piece)` for each, in parallel.
+///
+/// Every piece starts at a multiple of `multiple_of` (a row, say) and none but the last is shorter than `grain`.
+pub fn par_chunks_mut<T: Send>(
+    par: Parallel,
+    out: &mut [T],
+    multiple_of: usize,
+    grain: usize,
+    f: &(dyn Fn(usize, &mut [T]) + Sync),
+) {
+    let unit = multiple_of.max(1);
+    let len = out.len();
+    let base = SharedMut(out.as_mut_ptr());
+    par.for_each_chunk(len.div_ceil(unit), grain.div_ceil(unit), &|units| {
+        let start = units.start * unit;
+        let end = units.end.saturating_mul(unit).min(len);
+        // SAFETY: `start..end` lies in `out`, which is borrowed mutably for the whole call, and the ranges of
+        // different calls are disjoint.
+        let piece = unsafe { std::slice::from_raw_parts_mut(base.get().add(start), end - start) };
+        f(start, piece);
+    });
+}
+
+/// A pointer that the threads of one loop share in order to write disjoint parts.
+pub(crate) struct SharedMut<T>(pub(crate) *mut T);
+
+impl<T> SharedMut<T> {
+    /// The pointer. A method, so that closures capture the wrapper and not its field.
+    pub(crate) fn get(&self) -> *mut T {
+        self.0
+    }
+}
+
+// SAFETY: the pointer is only a place; whoever dereferences it shows that accesses are disjoint, and `T: Send`
+// lets another thread write it.
+unsafe impl<T: Send> Sync for SharedMut<T> {}
+
+/// What the pool and its workers share.
+struct Shared {
+    queue: Mutex<Queue>,
+    work_available: Condvar,
+    /// Jobs and tasks in the queue, for polling without the lock.
+    pending: AtomicUsize,
+    /// Workers that poll or sleep.
+    idle: AtomicUsize,
+    spins: usize,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Loops that may have chunks left to claim.
+    jobs: Vec<Arc<Job>>,
+    tasks: VecDeque<Task>,
+    sleepers: usize,
+    shutdown: bool,
+}
+
+enum Work {
+    Job(Arc<Job>),
+    Task(Task),
+}
+
+impl Shared {
+    fn push_job(&self, job: &Arc<Job>, helpers: usize) {
+        let mut queue = lock(&self.queue);
+        queue.jobs.push(job.clone());
+        self.pending.fetch_add(1, Ordering::Release);
+        let wake = helpers.min(queue.sleepers);
+        drop(queue);
+        for _ in 0..wake {
+            self.work_available.notify_one();
+        }
+    }
+
+    fn remove_job(&self, job: &Arc<Job>) {
+        let mut queue = lock(&self.queue);
+        if let Some(at) = queue.jobs.iter().position(|j| Arc::ptr_eq(j, job)) {
+            queue.jobs.swap_remove(at);
+            self.pending.fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    fn push_task(&self, task: Task) {
+        let mut queue = lock(&self.queue);
+        queue.tasks.push_back(task);
+        self.pending.fetch_add(1, Ordering::Release);
+        let wake = queue.sleepers > 0;
+        drop(queue);
+        if wake {
+            self.work_available.notify_one();
+        }
+    }
+
+    fn run_worker(&self) {
+        while let Some(work) = self.next_work() {
+            match work {
+                Work::Job(job) => job.work(),
+                // The worker outlives a task that panics.
+                Work::Task(task) => drop(panic::catch_unwind(AssertUnwindSafe(task))),
+            }
+        }
+    }
+
+    /// The next thing to do: polls, then sleeps until there is one. `None` when the pool goes and the queue is empty.
+    fn next_work(&self) -> Option<Work> {
+        if let Some(work) = self.try_next(&mut lock(&self.queue)) {
+            return Some(work);
+        }
+        self.idle.fetch_add(1, Ordering::Relaxed);
+        for _ in 0..self.spins {
+            if self.pending.load(Ordering::Acquire) > 0 {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        let mut queue = lock(&self.queue);
+        let work = loop {
+            if let Some(work) = self.try_next(&mut queue) {
+                break Some(work);
+            }
+            if queue.shutdown {
+                break None;
+            }
+            queue.sleepers += 1;
+            queue = self
+                .work_available
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
+            queue.sleepers -= 1;
+        };
+        self.idle.fetch_sub(1, Ordering::Relaxed);
+        work
+    }
+
+    fn try_next(&self, queue: &mut Queue) -> Option<Work> {
+        while let Some(job) = queue.jobs.last() {
+            if job.has_chunks() {
+                return Some(Work::Job(job.clone()));
+            }
+            queue.jobs.pop();
+            self.pending.fetch_sub(1, Ordering::Relaxed);
+        }
+        let task = queue.tasks.pop_front()?;
+        self.pending.fetch_sub(1, Ordering::Relaxed);
+        Some(Work::Task(task))
+    }
+}
+
+/// One parallel loop: chunks are claimed by counting `next` up and reported by counting `done` up.
+struct Job {
+    /// Lives as long as the loop, not as the job: to be called only for a claimed chunk.
+    f: &'static (dyn Fn(Range<usize>) + Sync),
+    n: usize,
+    chunk: usize,
+    chunks: usize,
+    next: AtomicUsize,
+    done: AtomicUsize,
+    panicked: AtomicBool,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    caller: Thread,
+}
+
+impl Job {
+    fn has_chunks(&self) -> bool {
+        self.next.load(Ordering::Relaxed) < self.chunks
+    }
+
+    /// Claims and runs chunks until none is left.
+    fn work(&self) {
+        while self.has_chunks() {
+            let index = self.next.fetch_add(1, Ordering::Relaxed);
+            if index >= self.chunks {
+                return;
+            }
+            if !self.panicked.load(Ordering::Relaxed) {
+                let start = index * self.chunk;
+                let range = start..self.n.min(start.saturating_add(self.chunk));
+                if let Err(payload) = panic::catch_unwind(AssertUnwindSafe(|| (self.f)(range))) {
+                    self.panicked.store(true, Ordering::Relaxed);
+                    lock(&self.panic).get_or_insert(payload);
+                }
+            }
+            if self.done.fetch_add(1, Ordering::AcqRel) + 1 == self.chunks {
+                self.caller.unpark();
+            }
+        }
+    }
+
+    /// Waits for the chunks that other threads have claimed, then re-raises the first panic.
+    fn finish(&self) {
+        let mut spins = 0;
+        while self.done.load(Ordering::Acquire) < self.chunks {
+            if spins < SPINS {
+                spins += 1;
+                std::hint::spin_loop();
+            } else {
+                thread::park();
+            }
+        }
+        if self.panicked.load(Ordering::Relaxed) {
+            let payload = lock(&self.panic).take();
+            panic::resume_unwind(payload.expect("a panicking chunk leaves its payload"));
+        }
+    }
+}
+
+/// Locks `mutex`; no code of ours panics while it holds one, so there is no broken state to fear.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn chunks_cover_the_range_once() {
+        for threads in [1, 2, 5] {
+            let pool = Pool::new(threads);
+            for (n, grain) in [
+                (0, 1),
+                (1, 1),
+                (7, 100),
+                (1000, 1),
+                (1000, 0),
+                (1001, 300),
+                (12345, 7),
+            ] {
+                let hits: Vec<AtomicUsize> = (0..n).map(|_| AtomicUsize::new(0)).collect();
+                pool.for_each_chunk(n, grain, &|range| {
+                    assert!(
+                        range.len() >= grain.min(n) || range.end == n,
+                        "short chunk {range:?}"
+                    );
+                    for i in range {
+                        hits[i].fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+                assert!(
+                    hits.iter().all(|h| h.load(Ordering::Relaxed) == 1),
+                    "{threads} threads, n {n}, grain {grain}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_new_pool_has_no_threads_and_small_loops_start_none() {
+        let pool = Pool::new(4);
+        let caller = thread::current().id();
+        pool.for_each_chunk(10, 10, &|_| assert_eq!(thread::current().id(), caller));
+        assert!(lock(&pool.workers).is_empty());
+    }
+
+    #[test]
+    fn loops_nest_from_many_callers() {
+        let pool = Pool::new(3);
+        let total = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..20 {
+                        pool.for_each_chunk(6, 1, &|outer| {
+                            for _ in outer {
+                                pool.for_each_chunk(10, 1, &|inner| {
+                                    total.fetch_add(inner.len(), Ordering::Relaxed);
+                                });
+                            }
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(total.into_inner(), 4 * 20 * 6 * 10);
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_the_pool_survives() {
+        let pool = Pool::new(3);
+        for bad in [0, 50, 99] {
+            let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
+                pool.for_each_chunk(100, 1, &|range| {
+                    if range.contains(&bad) {
+                        panic::resume_unwind(Box::new("bad index"));
+                    }
+                });
+            }));
+            let payload = outcome.expect_err("the panic must reach the caller");
+            assert_eq!(payload.downcast_ref::<&str>(), Some(&"bad index"));
+        }
+        let sum = AtomicUsize::new(0);
+        pool.for_each_chunk(100, 1, &|range| {
+            sum.fetch_add(range.sum(), Ordering::Relaxed);
+        });
+        assert_eq!(sum.into_inner(), 4950);
+    }
+
+    #[test]
+    fn tasks_run_and_a_panicking_one_does_no_harm() {
+        for threads in [1, 3] {
+            let pool = Pool::new(threads);
+            let (send, receive) = mpsc::channel();
+            for i in 0..100 {
+                let send = send.clone();
+                pool.spawn(Box::new(move || {
+                    if i == 50 {
+                        panic::resume_unwind(Box::new(()));
+                    }
+                    send.send(i).unwrap();
+                }));
+            }
+            drop(send);
+            assert_eq!(receive.iter().sum::<i32>(), 4950 - 50, "{threads} threads");
+        }
+    }
+
+    #[test]
+    fn dropping_the_pool_runs_what_is_queued() {
+        let count = Arc::new(AtomicUsize::new(0));
+        let pool = Pool::new(2);
+        for _ in 0..50 {
+            let count = count.clone();
+            pool.spawn(Box::new(move || {
+                count.fetch_add(1, Ordering::Relaxed);
+            }));
+        }
+        drop(pool);
+        assert_eq!(count.load(Ordering::Relaxed), 50);
+    }
+
+    #[test]
+    fn a_task_may_drop_its_pool() {
+        let pool = Arc::new(Pool::new(2));
+        let (send, receive) = mpsc::channel();
+        let held = pool.clone();
+        let (go, wait) = mpsc::channel::<()>();
+        pool.spawn(Box::new(move || {
+            wait.recv().unwrap();
+            drop(held);
+            send.send(()).unwrap();
+        }));
+        drop(pool);
+        go.send(()).unwrap();
+        receive.recv().unwrap();
+    }
+
+    #[test]
+    fn pieces_start_at_multiples() {
+        let pool = Pool::new(4);
+        for (len, multiple, grain) in [
+            (0, 3, 1),
+            (100, 7, 1),
+            (100, 1, 10),
+            (5, 10, 1),
+            (1000, 0, 0),
+        ] {
+            let mut out = vec![usize::MAX; len];
+            par_chunks_mut(
+                Parallel::new(&pool),
+                &mut out,
+                multiple,
+                grain,
+                &|start, piece| {
+                    assert_eq!(start % multiple.max(1), 0);
+                    for (i, v) in piece.iter_mut().enumerate() {
+                        *v = start + i;
+                    }
+                },
+            );
+            assert!(
+                out.iter().enumerate().all(|(i, &v)| i == v),
+                "len {len}, multiple {multiple}"
+            );
+        }
+    }
+}
