@@ -13,6 +13,7 @@
 //! * [`philox`]: TensorFlow's counter-based random streams.
 
 pub mod conv;
+pub mod elementary;
 pub mod gemm;
 pub mod isa;
 pub mod philox;
