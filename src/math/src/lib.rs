@@ -7,11 +7,15 @@
 //! * [`pool`]: the thread pool and the parallel loop;
 //! * [`isa`]: one run-time choice of the vector instruction set for plain loops;
 //! * [`gemm`]: matrix products; [`conv`]: convolutions on top of them; [`window`]: pooling windows;
+//! * [`wide`]: the types in which sums are kept;
 //! * [`reduce`]: reductions along one axis of an (outer, reduced, inner) layout;
 //! * [`elementary`]: vectorisable exponentials and their relatives;
 //! * [`philox`]: TensorFlow's counter-based random streams.
 
+pub mod conv;
+pub mod elementary;
 pub mod gemm;
 pub mod isa;
 pub mod philox;
 pub mod pool;
+pub mod wide;

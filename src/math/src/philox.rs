@@ -107,7 +107,9 @@ pub fn to_bf16(x: u32) -> bf16 {
 /// Two independent standard normal floats, by the method of Box and Muller.
 pub fn normal_f32(x0: u32, x1: u32) -> [f32; 2] {
     let radius = (-2.0 * to_f32(x0).max(1.0e-7).ln()).sqrt();
-    let (sin, cos) = (std::f32::consts::TAU * to_f32(x1)).sin_cos();
+    // The reference forms the angle in double precision: near multiples of π the sine shows the difference.
+    let angle = (std::f64::consts::TAU * f64::from(to_f32(x1))) as f32;
+    let (sin, cos) = angle.sin_cos();
     [sin * radius, cos * radius]
 }
 
