@@ -212,7 +212,11 @@ pub extern "C" fn TF_NewGraph() -> *mut TF_Graph {
 pub unsafe extern "C" fn TF_DeleteGraph(graph: *mut TF_Graph) {
     if !graph.is_null() {
         // SAFETY: the caller hands the graph over.
-        quiet((), || Ok(drop(unsafe { Box::from_raw(graph) })));
+        let graph = unsafe { Box::from_raw(graph) };
+        quiet((), || {
+            drop(graph);
+            Ok(())
+        });
     }
 }
 

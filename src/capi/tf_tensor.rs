@@ -71,7 +71,7 @@ pub unsafe extern "C" fn TF_NewTensor(
             return Tensor::from_buffer(dtype, shape, buffer).map(TF_Tensor::new);
         }
         let needed = shape.count().checked_mul(dtype.size());
-        let misaligned = data as usize % align_of::<u64>() != 0;
+        let misaligned = !(data as usize).is_multiple_of(align_of::<u64>());
         if needed.is_none_or(|needed| needed > len) || misaligned {
             return Err(invalid!("A buffer of {len} bytes cannot hold shape {shape} of {dtype}"));
         }

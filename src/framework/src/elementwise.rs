@@ -255,7 +255,11 @@ impl BinaryKernel {
     ) -> Result<()> {
         let (len, advances) = (broadcast.run_len(), broadcast.advances());
         let body = &self.body;
+        let tiling = Tiling::new(broadcast, &operands);
         for_each_part(ctx.parallel(), out.elems_mut()?, body.cost, &|start, mut part| {
+            if let Some(tiling) = &tiling {
+                return tiling.run(body, broadcast, operands, start, part);
+            }
             // A part may begin and end within a run.
             let (mut at, end) = (start, start + part.len());
             while at < end {
@@ -276,6 +280,72 @@ impl BinaryKernel {
             }
         });
         Ok(())
+    }
+}
+
+/// Short runs of which one operand is the same in many neighbours, as in adding a bias of a few
+/// channels: copies of that operand side by side make long runs of the short ones.
+struct Tiling {
+    /// The operand that is the same.
+    repeating: usize,
+    /// How many neighbouring runs share it.
+    repeats: usize,
+}
+
+impl Tiling {
+    /// Runs of this many elements are long enough by themselves.
+    const LONG: usize = 256;
+
+    fn new(broadcast: &Broadcast, operands: &[Option<Elems<'_>>; 2]) -> Option<Tiling> {
+        let is_plain = operands.iter().flatten().all(|elems| elems.dtype().is_plain());
+        if !is_plain || broadcast.run_len() >= Self::LONG {
+            return None;
+        }
+        [0, 1].into_iter().find_map(|repeating| {
+            let repeats = broadcast.repeats(repeating);
+            (repeats > 1).then_some(Tiling { repeating, repeats })
+        })
+    }
+
+    fn run(
+        &self,
+        body: &BinaryLoop,
+        broadcast: &Broadcast,
+        operands: [Option<Elems<'_>>; 2],
+        start: usize,
+        mut part: ElemsMut<'_>,
+    ) {
+        let tile = operands[self.repeating].expect("a repeating operand is not forwarded");
+        let (len, size) = (broadcast.run_len(), tile.dtype().size());
+        let period = len * self.repeats;
+        // One run more than a block, so that a block may begin anywhere within a run.
+        let copies = (BLOCK / (len * size)).min(self.repeats + 1);
+        with_scratch(tile.dtype(), copies * len, |mut tiles| {
+            let (mut at, end) = (start, start + part.len());
+            let mut tiled = usize::MAX;
+            while at < end {
+                let run = broadcast.run(at / len);
+                let within = at - run.output;
+                let first = run.operands[self.repeating];
+                if tiled != first {
+                    for copy in 0..copies {
+                        let target = tiles.slice(copy * len..(copy + 1) * len);
+                        target.copy_from(tile.slice(first..first + len));
+                    }
+                    tiled = first;
+                }
+                let stop = end.min(at - at % period + period).min(at + copies * len - within);
+                let other = 1 - self.repeating;
+                let mut pair = [None; 2];
+                pair[self.repeating] = Some(tiles.as_shared().slice(within..within + (stop - at)));
+                pair[other] = operands[other].map(|elems| {
+                    let first = run.operands[other] + within;
+                    elems.slice(first..first + (stop - at))
+                });
+                run_pairs(body, pair, part.slice(at - start..stop - start));
+                at = stop;
+            }
+        });
     }
 }
 
@@ -338,4 +408,96 @@ fn block_of<'s>(
         None => scratch.slice(0..range.len()).copy_from(out.as_shared()),
     }
     scratch.as_shared().slice(0..range.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tfcore_math::pool::{Parallel, Pool};
+    use tfcore_tensor::Shape;
+
+    use super::*;
+    use crate::kernel::{Step, Value};
+
+    struct Subtract;
+
+    impl Binary<f32> for Subtract {
+        type Out = f32;
+
+        fn apply(x: f32, y: f32) -> f32 {
+            x - y
+        }
+    }
+
+    fn subtract(a: Tensor, b: Tensor, parallel: Parallel<'_>) -> Tensor {
+        let body = <BinaryForm<Subtract> as Make<f32, BinaryLoop>>::make();
+        let step =
+            Step { id: 1, resources: Arc::default(), buffers: Arc::default(), device: "".into() };
+        let mut inputs = [Value::Tensor(a), Value::Tensor(b)];
+        let mut outputs = [Value::Absent];
+        let mut ctx = OpContext::new(&mut inputs, &mut outputs, &[DType::FLOAT], &step, parallel);
+        BinaryKernel { body }.compute(&mut ctx).unwrap();
+        match outputs {
+            [Value::Tensor(out)] => out,
+            _ => panic!("no output"),
+        }
+    }
+
+    fn ramp(dims: &[i64], scale: f32) -> Tensor {
+        let shape = Shape::new(dims).unwrap();
+        let values: Vec<f32> = (0..shape.count()).map(|i| i as f32 * scale).collect();
+        Tensor::from_slice(shape, &values).unwrap()
+    }
+
+    /// The value of `x` at the coordinates of an output, by the definition of broadcasting.
+    fn at(x: &Tensor, coords: &[usize]) -> f32 {
+        let skip = coords.len() - x.rank();
+        let index =
+            x.shape().iter().zip(&coords[skip..]).fold(0, |index, (&size, &c)| {
+                index * size as usize + if size == 1 { 0 } else { c }
+            });
+        x.as_slice::<f32>().unwrap()[index]
+    }
+
+    #[test]
+    fn every_way_of_broadcasting() {
+        let pool = Pool::new(2);
+        let shapes: [(&[i64], &[i64]); 12] = [
+            (&[7], &[7]),
+            (&[], &[]),
+            (&[5000], &[]),
+            (&[], &[5000]),
+            (&[3000, 3], &[3]),
+            (&[3], &[20_000, 3]),
+            (&[4, 1, 300], &[1, 5, 1]),
+            (&[9, 700, 5], &[9, 1, 5]),
+            (&[2, 3, 1, 65], &[3, 40, 1]),
+            (&[0, 3], &[1]),
+            (&[64, 1], &[1, 999]),
+            (&[1, 50_000], &[1, 1]),
+        ];
+        for (a, b) in shapes {
+            for parallel in [Parallel::SERIAL, Parallel::new(&pool)] {
+                // Held elsewhere, an input is left alone; else its memory is reused.
+                for is_held in [false, true] {
+                    let (x, y) = (ramp(a, 1.0), ramp(b, 0.5));
+                    let (expected_x, expected_y) = (ramp(a, 1.0), ramp(b, 0.5));
+                    let _held = is_held.then(|| (x.clone(), y.clone()));
+                    let out = subtract(x, y, parallel);
+                    let dims = out.shape().to_usizes();
+                    for (flat, &value) in out.as_slice::<f32>().unwrap().iter().enumerate() {
+                        let mut rest = flat;
+                        let mut coords = vec![0; dims.len()];
+                        for axis in (0..dims.len()).rev() {
+                            coords[axis] = rest % dims[axis];
+                            rest /= dims[axis];
+                        }
+                        let expected = at(&expected_x, &coords) - at(&expected_y, &coords);
+                        assert_eq!(value, expected, "{a:?} - {b:?} at {coords:?}");
+                    }
+                }
+            }
+        }
+    }
 }
