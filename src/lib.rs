@@ -6,3 +6,5 @@
 pub mod capi;
 mod errno;
 mod ops;
+
+pub use ops::registry;

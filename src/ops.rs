@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use tfcore_framework::Registry;
 
 /// The registry of the process, built when it is first asked for.
-pub(crate) fn registry() -> &'static Arc<Registry> {
+pub fn registry() -> &'static Arc<Registry> {
     static REGISTRY: OnceLock<Arc<Registry>> = OnceLock::new();
     REGISTRY.get_or_init(|| {
         let mut registry = Registry::new();
