@@ -20,11 +20,18 @@ pub struct SessionConfig {
     pub own_threads: bool,
     /// How many CPU devices there are.
     pub cpu_devices: usize,
+    /// Whether a node whose device is not there runs on another one.
+    pub soft_placement: bool,
 }
 
 impl Default for SessionConfig {
     fn default() -> SessionConfig {
-        SessionConfig { threads: available_threads(), own_threads: false, cpu_devices: 1 }
+        SessionConfig {
+            threads: available_threads(),
+            own_threads: false,
+            cpu_devices: 1,
+            soft_placement: false,
+        }
     }
 }
 
@@ -53,6 +60,7 @@ impl SessionConfig {
             _ => {}
         }
         result.own_threads = config.use_per_session_threads;
+        result.soft_placement = config.allow_soft_placement;
         if let Some(&count) = config.device_count.get("CPU") {
             if !(0..=MAX_COUNT).contains(&count) {
                 return Err(invalid!("A session cannot have {count} CPU devices"));

@@ -7,6 +7,7 @@ mod config;
 mod device;
 mod executor;
 mod parallel;
+mod place;
 mod plan;
 mod prune;
 mod session;

@@ -10,8 +10,6 @@ use tfcore_framework::{DeviceType, Kernel, KernelInit, Registry, Value};
 use tfcore_graph::{Name, Node, NodeId, OutputRef};
 use tfcore_tensor::Tensor;
 
-use crate::prune::needed_nodes;
-
 /// Where a kernel finds an input.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Source {
@@ -72,16 +70,15 @@ pub(crate) struct Plan {
 /// Kernels by node: a node has one kernel, whichever plans it is in, because kernels may hold state.
 pub(crate) type Kernels = Mutex<HashMap<NodeId, Arc<dyn Kernel>>>;
 
-/// Makes the plan of a request over the nodes that a session has taken in.
+/// Makes the plan of a request from the nodes that it needs, each after those it reads.
 pub(crate) fn make_plan(
     registry: &Registry,
     kernels: &Kernels,
     nodes: &[Arc<Node>],
+    order: &[NodeId],
     feeds: &[OutputRef],
     fetches: &[OutputRef],
-    targets: &[NodeId],
 ) -> Result<Plan> {
-    let order = needed_nodes(nodes, feeds, fetches, targets)?;
     let mut builder = PlanBuilder::default();
     for &feed in feeds {
         let slot = builder.new_slot();

@@ -14,7 +14,9 @@ use tfcore_tensor::{BufferPool, Tensor};
 use crate::config::SessionConfig;
 use crate::device::DeviceInfo;
 use crate::executor;
+use crate::place::check_placement;
 use crate::plan::{Kernels, Plan, make_plan};
+use crate::prune::needed_nodes;
 
 /// What a client asks of a session.
 #[derive(Default)]
@@ -34,6 +36,7 @@ pub struct Session {
     buffers: Arc<BufferPool>,
     pool: Option<Arc<Pool>>,
     devices: Vec<DeviceInfo>,
+    soft_placement: bool,
     device: Arc<str>,
     is_closed: AtomicBool,
     /// Held while nodes are taken in.
@@ -64,6 +67,7 @@ impl Session {
             pool: config.pool(),
             device: devices[0].name_str().into(),
             devices,
+            soft_placement: config.soft_placement,
             is_closed: AtomicBool::new(false),
             extending: Mutex::new(()),
         }
@@ -132,14 +136,11 @@ impl Session {
     fn plan(&self, signature: &Signature) -> Result<Arc<Plan>> {
         let nodes = self.nodes.read().clone();
         check_request(&nodes, signature)?;
-        let plan = make_plan(
-            &self.registry,
-            &self.kernels,
-            &nodes,
-            &signature.feeds,
-            &signature.fetches,
-            &signature.targets,
-        )?;
+        let Signature { feeds, fetches, targets } = signature;
+        let order = needed_nodes(&nodes, feeds, fetches, targets)?;
+        let needed = order.iter().map(|id| &nodes[id.index()]);
+        check_placement(needed, &self.devices, self.soft_placement)?;
+        let plan = make_plan(&self.registry, &self.kernels, &nodes, &order, feeds, fetches)?;
         Ok(self.plans.write().entry(signature.clone()).or_insert(Arc::new(plan)).clone())
     }
 
