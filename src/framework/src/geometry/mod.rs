@@ -2,5 +2,9 @@
 //! once and used by the shape function, the kernels and the gradient alike.
 
 mod broadcast;
+mod slice;
+mod strided;
 
 pub use broadcast::{Broadcast, Run};
+pub use slice::{DenseSlice, SliceMasks, SliceSpec, check_slice_operands};
+pub use strided::{StridedDim, StridedView};

@@ -1,0 +1,166 @@
+//! Tensors from nothing: `Const`, placeholders, `Fill`, `ZerosLike`, `OnesLike`.
+
+use num_traits::One;
+use tfcore_base::{DType, Elem, Make, Numbers, Pick, Result, internal, invalid, require};
+use tfcore_framework::{
+    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns, shape_ops,
+};
+use tfcore_tensor::{Shape, Tensor};
+
+use crate::identity::forward;
+use crate::types;
+
+pub(crate) fn register(r: &mut Registry) {
+    // `Const() -> output: dtype`.
+    r.op("Const").shape(const_shape).cpu(const_kernel);
+    // `Placeholder() -> output: dtype`: to be fed.
+    r.op("Placeholder").shape(shape_fns::explicit).cpu(placeholder_kernel);
+    r.op("PlaceholderV2").shape(shape_fns::explicit).cpu(placeholder_kernel);
+    // `PlaceholderWithDefault(input: dtype) -> output: dtype`: the input, unless it is fed.
+    r.op("PlaceholderWithDefault").shape(placeholder_with_default_shape).compute(forward);
+    // `Fill(dims: index_type, value: T) -> output: T`.
+    r.op("Fill").shape(fill_shape).cpu_where(
+        vec![("T", types::all_quantized_and_int4()), ("index_type", types::indices())],
+        |_| Ok(Box::new(fill)),
+    );
+    // `ZerosLike(x: T) -> y: T`.
+    let zero_types = [types::values(), vec![DType::VARIANT]].concat();
+    r.op("ZerosLike")
+        .shape(shape_fns::unchanged)
+        .cpu_for("T", &zero_types, |_| Ok(Box::new(zeros_like)));
+    // `OnesLike(x: T) -> y: T`.
+    r.op("OnesLike").shape(shape_fns::unchanged).cpu_for("T", &types::plain(), ones_like_kernel);
+}
+
+fn const_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    let shape = ctx.attrs.tensor("value")?.shape().clone();
+    ctx.set_output(0, shape);
+    Ok(())
+}
+
+fn const_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let value = init.attrs.tensor("value")?;
+    let dtype = init.output_dtypes[0];
+    require!(
+        value.dtype() == dtype,
+        "Type mismatch between value ({}) and dtype ({dtype})",
+        value.dtype()
+    );
+    let tensor = value.tensor()?;
+    kernel(move |ctx| {
+        ctx.set_output(0, tensor.clone());
+        Ok(())
+    })
+}
+
+/// A placeholder that runs has not been fed.
+fn placeholder_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let shape = init.attrs.shape("shape")?;
+    let suffix = match shape.rank() {
+        None | Some(0) => String::new(),
+        Some(_) => format!(" and shape {shape}"),
+    };
+    let message = format!(
+        "You must feed a value for placeholder tensor '{}' with dtype {}{suffix}",
+        init.name, init.output_dtypes[0]
+    );
+    kernel(move |_| Err(invalid!("{message}")))
+}
+
+/// The attr's shape, which the input must agree with.
+fn placeholder_with_default_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    let shape = ctx.attrs.shape("shape")?.clone();
+    shape_ops::merge(ctx.input(0), &shape)?;
+    ctx.set_output(0, shape);
+    Ok(())
+}
+
+fn fill_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    shape_ops::with_rank(ctx.input(0), 1)?;
+    shape_ops::with_rank(ctx.input(1), 0)?;
+    let shape = ctx.operand_shape(0)?;
+    if let Some(dims) = ctx.operand_i64s(0)? {
+        require!(dims.iter().all(|&size| size >= 0), "Fill dimensions must be >= 0");
+    }
+    ctx.set_output(0, shape);
+    ctx.forward_handle(1, 0);
+    Ok(())
+}
+
+fn fill(ctx: &mut OpContext<'_>) -> Result<()> {
+    let (dims, value) = (ctx.input(0)?, ctx.input(1)?);
+    // Older graphs have a scalar for a vector of one element, and the other way round.
+    require!(dims.rank() <= 1, "dims must represent a vector, got shape {}", dims.shape());
+    require!(
+        matches!(value.shape().dims(), [] | [1]),
+        "value must represent a scalar, got shape {}",
+        value.shape()
+    );
+    let mut out = ctx.allocate_output(0, Shape::new(&dims.to_i64s()?)?)?;
+    fill_with(ctx, &mut out, value)?;
+    ctx.set_output(0, out);
+    Ok(())
+}
+
+/// Sets all elements to the one element of `value`, on several threads if it is worth it.
+fn fill_with(ctx: &OpContext<'_>, out: &mut Tensor, value: &Tensor) -> Result<()> {
+    let value = value.elems();
+    crate::movement::for_each_units(ctx.parallel(), out.elems_mut()?, 1, &|_, part| {
+        part.fill(value)
+    });
+    Ok(())
+}
+
+fn zeros_like(ctx: &mut OpContext<'_>) -> Result<()> {
+    let input = ctx.input(0)?;
+    let shape = input.shape().clone();
+    require_zeros(input)?;
+    let (mut out, _) = ctx.forward_or_allocate(&[0], 0, shape)?;
+    let elems = out.elems_mut()?;
+    crate::movement::for_each_units(ctx.parallel(), elems, 1, &|_, part| part.fill_default());
+    ctx.set_output(0, out);
+    Ok(())
+}
+
+/// A variant has zeros only if its type says what they are, and no type here does.
+fn require_zeros(input: &Tensor) -> Result<()> {
+    if input.dtype() != DType::VARIANT {
+        return Ok(());
+    }
+    match input.as_slice::<tfcore_tensor::Variant>()?.iter().find_map(|value| value.0.as_ref()) {
+        None => Ok(()),
+        Some(value) => Err(internal!(
+            "No unary variant unary_op function found for op ZEROS_LIKE Variant type_name: {} for device \
+             type: CPU",
+            value.type_name()
+        )),
+    }
+}
+
+/// Makes the scalar 1 of a type.
+struct OneOf;
+
+impl<T: Elem + One> Make<T, Tensor> for OneOf {
+    fn make() -> Tensor {
+        Tensor::scalar(T::one())
+    }
+}
+
+fn one(dtype: DType) -> Result<Tensor> {
+    match dtype {
+        DType::BOOL => Ok(Tensor::scalar(true)),
+        _ => <Numbers as Pick<OneOf, Tensor>>::pick(dtype)
+            .ok_or_else(|| internal!("There is no 1 of type {dtype}")),
+    }
+}
+
+fn ones_like_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let one = one(init.output_dtypes[0])?;
+    kernel(move |ctx| {
+        let shape = ctx.input(0)?.shape().clone();
+        let (mut out, _) = ctx.forward_or_allocate(&[0], 0, shape)?;
+        fill_with(ctx, &mut out, &one)?;
+        ctx.set_output(0, out);
+        Ok(())
+    })
+}
