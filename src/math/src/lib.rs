@@ -18,4 +18,5 @@ pub mod gemm;
 pub mod isa;
 pub mod philox;
 pub mod pool;
+pub mod reduce;
 pub mod wide;
