@@ -48,19 +48,10 @@ pub fn reduce<R: Reducer<T>, T: Copy + Send + Sync>(
     input: &[T],
     out: &mut [T],
 ) {
-    let slab = reduced
-        .checked_mul(inner)
-        .expect("the extents of the input were checked by the caller");
-    assert_eq!(
-        Some(input.len()),
-        slab.checked_mul(outer),
-        "reduce: length of input"
-    );
-    assert_eq!(
-        Some(out.len()),
-        outer.checked_mul(inner),
-        "reduce: length of out"
-    );
+    let slab =
+        reduced.checked_mul(inner).expect("the extents of the input were checked by the caller");
+    assert_eq!(Some(input.len()), slab.checked_mul(outer), "reduce: length of input");
+    assert_eq!(Some(out.len()), outer.checked_mul(inner), "reduce: length of out");
     if out.is_empty() {
         return;
     }
@@ -184,12 +175,7 @@ fn fold_columns<R: Reducer<T>, T: Copy>(
         let middle = (rows / 2).next_multiple_of(ROWS);
         let mut right = vec![R::IDENTITY; accs.len()];
         fold_columns::<R, T>(values, stride, middle, accs);
-        fold_columns::<R, T>(
-            &values[middle * stride..],
-            stride,
-            rows - middle,
-            &mut right,
-        );
+        fold_columns::<R, T>(&values[middle * stride..], stride, rows - middle, &mut right);
         for (acc, right) in accs.iter_mut().zip(right) {
             *acc = R::merge(*acc, right);
         }
@@ -348,25 +334,13 @@ mod tests {
             |v| Complex::new(v as f64, 0.0),
             |v| Complex::new(v.sum::<i64>() as f64, 0.0),
         );
-        check::<Max, f64>(
-            |v| v as f64,
-            |v| v.max().map_or(f64::NEG_INFINITY, |v| v as f64),
-        );
-        check::<Min, u16>(
-            |v| v as u16,
-            |v| v.map(|v| v as u16).min().unwrap_or(u16::MAX),
-        );
+        check::<Max, f64>(|v| v as f64, |v| v.max().map_or(f64::NEG_INFINITY, |v| v as f64));
+        check::<Min, u16>(|v| v as u16, |v| v.map(|v| v as u16).min().unwrap_or(u16::MAX));
         check::<Max, f16>(
             |v| f16::from_f32(v as f32),
-            |v| {
-                v.max()
-                    .map_or(f16::NEG_INFINITY, |v| f16::from_f32(v as f32))
-            },
+            |v| v.max().map_or(f16::NEG_INFINITY, |v| f16::from_f32(v as f32)),
         );
-        check::<Prod, u64>(
-            |v| v as u64,
-            |v| v.fold(1u64, |p, v| p.wrapping_mul(v as u64)),
-        );
+        check::<Prod, u64>(|v| v as u64, |v| v.fold(1u64, |p, v| p.wrapping_mul(v as u64)));
         check::<All, bool>(|v| v > -3, |v| v.filter(|&v| v <= -3).count() == 0);
         check::<Any, bool>(|v| v == 3, |v| v.filter(|&v| v == 3).count() > 0);
         check::<Mean, i32>(
@@ -412,19 +386,10 @@ mod tests {
             for place in [0, len / 2, len - 1] {
                 let mut values = vec![1.0f32; len];
                 values[place] = f32::NAN;
-                assert!(
-                    one::<Max, f32>(&values).is_nan(),
-                    "max of {len}, NaN at {place}"
-                );
-                assert!(
-                    one::<Min, f32>(&values).is_nan(),
-                    "min of {len}, NaN at {place}"
-                );
+                assert!(one::<Max, f32>(&values).is_nan(), "max of {len}, NaN at {place}");
+                assert!(one::<Min, f32>(&values).is_nan(), "min of {len}, NaN at {place}");
                 let halves: Vec<f16> = values.iter().map(|&v| f16::from_f32(v)).collect();
-                assert!(
-                    one::<Max, f16>(&halves).is_nan(),
-                    "half max of {len}, NaN at {place}"
-                );
+                assert!(one::<Max, f16>(&halves).is_nan(), "half max of {len}, NaN at {place}");
             }
         }
     }
@@ -437,13 +402,7 @@ mod tests {
         assert!((sum / expected - 1.0).abs() < 1e-6, "{sum}");
         let mut columns = [0.0f32; 3];
         reduce::<Sum, f32>(Parallel::SERIAL, [1, 1_000_000, 3], &values, &mut columns);
-        assert!(
-            (f64::from(columns[2]) / expected * 3.0 - 1.0).abs() < 1e-6,
-            "{columns:?}"
-        );
-        assert_eq!(
-            one::<Sum, bf16>(&vec![bf16::ONE; 1000]),
-            bf16::from_f32(1000.0)
-        );
+        assert!((f64::from(columns[2]) / expected * 3.0 - 1.0).abs() < 1e-6, "{columns:?}");
+        assert_eq!(one::<Sum, bf16>(&vec![bf16::ONE; 1000]), bf16::from_f32(1000.0));
     }
 }
