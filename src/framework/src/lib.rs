@@ -10,6 +10,7 @@ mod elementwise;
 pub mod geometry;
 mod inference;
 mod kernel;
+pub mod movement;
 mod op_def;
 mod op_spec;
 pub mod op_table;

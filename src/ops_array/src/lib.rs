@@ -6,7 +6,7 @@ use tfcore_framework::Registry;
 mod concat;
 mod constants;
 mod identity;
-mod movement;
+use tfcore_framework::movement;
 mod queries;
 mod reshape;
 mod slice;

@@ -2,9 +2,11 @@
 //! once and used by the shape function, the kernels and the gradient alike.
 
 mod broadcast;
+mod reduction;
 mod slice;
 mod strided;
 
 pub use broadcast::{Broadcast, Run};
+pub use reduction::Reduction;
 pub use slice::{DenseSlice, SliceMasks, SliceSpec, check_slice_operands};
 pub use strided::{StridedDim, StridedView};

@@ -3,20 +3,20 @@
 //! A loop is written once for any element that can be cloned and instantiated for the five widths of plain
 //! elements, strings, handles and variants; the dtype is looked at once per call.
 
+use crate::geometry::StridedView;
 use parking_lot::Mutex;
 use tfcore_base::DType;
-use tfcore_framework::geometry::StridedView;
 use tfcore_math::isa::vectorize;
 use tfcore_math::pool::Parallel;
 use tfcore_tensor::{Elems, ElemsMut, ResourceHandle, TString, Variant};
 
 /// A loop that fills `out` with elements of `source`.
-pub(crate) trait Movement {
+pub trait Movement {
     fn run<E: Clone>(self, source: &[E], out: &mut [E]);
 }
 
 /// Runs a movement on elements of any dtype; both must be of the same.
-pub(crate) fn move_elems(source: Elems<'_>, out: ElemsMut<'_>, movement: impl Movement) {
+pub fn move_elems(source: Elems<'_>, out: ElemsMut<'_>, movement: impl Movement) {
     assert_eq!(source.dtype(), out.dtype(), "movement between unlike elements");
     match out.dtype() {
         DType::STRING => movement.run(source.typed::<TString>(), out.typed()),
@@ -37,7 +37,7 @@ const MIN_BYTES: usize = 64 * 1024;
 
 /// Runs `f(first_unit, part)` over consecutive parts of `out` that are multiples of `unit` elements, on
 /// several threads if it is worth it.
-pub(crate) fn for_each_units(
+pub fn for_each_units(
     parallel: Parallel<'_>,
     out: ElemsMut<'_>,
     unit: usize,
@@ -71,12 +71,7 @@ pub(crate) fn for_each_units(
 }
 
 /// Fills `out` with the elements of `source` that `view` names.
-pub(crate) fn copy_view(
-    parallel: Parallel<'_>,
-    source: Elems<'_>,
-    view: &StridedView,
-    out: ElemsMut<'_>,
-) {
+pub fn copy_view(parallel: Parallel<'_>, source: Elems<'_>, view: &StridedView, out: ElemsMut<'_>) {
     assert_eq!(view.count(), out.len(), "view of another size");
     if out.is_empty() {
         return;

@@ -1,0 +1,150 @@
+//! Reductions over axes: `Sum`, `Mean`, `Prod`, `Max`, `Min`, `All`, `Any`, `EuclideanNorm`.
+
+use std::marker::PhantomData;
+
+use tfcore_base::{
+    BFloat16, Complex64, Complex128, DType, Elem, Half, Make, Numbers, Pick, RealNumbers, Result,
+    TypeSet, internal,
+};
+use tfcore_framework::geometry::Reduction;
+use tfcore_framework::movement::copy_view;
+use tfcore_framework::{InferenceContext, OpContext, OpEntry, Registry, kernel};
+use tfcore_math::pool::Parallel;
+use tfcore_math::reduce::{self, Reducer};
+use tfcore_tensor::{Elems, ElemsMut, Tensor};
+
+const INDICES: [DType; 2] = [DType::INT32, DType::INT64];
+
+pub(crate) fn register(r: &mut Registry) {
+    // `Sum(input: T, reduction_indices: Tidx, keep_dims: bool) -> output: T`
+    r.op("Sum").reduction::<reduce::Sum, Numbers>();
+    // `Prod`, as `Sum`, of the product.
+    r.op("Prod").reduction::<reduce::Prod, Numbers>();
+    // `Mean`, as `Sum`, divided by the number of elements; integers are divided as integers.
+    r.op("Mean").reduction::<reduce::Mean, Numbers>();
+    // `Max`, as `Sum`, of the largest; a NaN is largest of all.
+    r.op("Max").reduction::<reduce::Max, RealNumbers>();
+    // `Min`, as `Sum`, of the smallest; a NaN is smallest of all.
+    r.op("Min").reduction::<reduce::Min, RealNumbers>();
+    // `EuclideanNorm`, as `Sum`, `sqrt(sum(|x|^2))`.
+    r.op("EuclideanNorm").reduction::<EuclideanNorm, Numbers>();
+    // `All(input: bool, reduction_indices: Tidx, keep_dims: bool) -> output: bool`
+    r.op("All").bool_reduction::<reduce::All>();
+    // `Any`, as `All`, of whether one of them is true.
+    r.op("Any").bool_reduction::<reduce::Any>();
+}
+
+/// A reduction loop over elements of known type.
+type ReduceLoop = fn(Parallel<'_>, [usize; 3], Elems<'_>, ElemsMut<'_>);
+
+/// Makes the loop of a reducer.
+struct ReduceForm<R>(PhantomData<R>);
+
+impl<T: Elem + Copy, R: Reducer<T>> Make<T, ReduceLoop> for ReduceForm<R> {
+    fn make() -> ReduceLoop {
+        |parallel, layout, x, out| reduce::reduce::<R, T>(parallel, layout, x.typed(), out.typed())
+    }
+}
+
+trait ReductionEntry: Sized {
+    fn reduction<R, S: Pick<ReduceForm<R>, ReduceLoop> + TypeSet>(self);
+    fn bool_reduction<R: Reducer<bool>>(self);
+}
+
+impl ReductionEntry for OpEntry<'_> {
+    fn reduction<R, S: Pick<ReduceForm<R>, ReduceLoop> + TypeSet>(self) {
+        let constraints = vec![("T", S::dtypes()), ("Tidx", INDICES.to_vec())];
+        self.shape(reduction_shape).cpu_where(constraints, |init| {
+            let body = S::pick(init.output_dtypes[0])
+                .ok_or_else(|| internal!("{} of {}", init.op.name, init.output_dtypes[0]))?;
+            let keep_dims = init.attrs.bool("keep_dims")?;
+            kernel(move |ctx| compute(ctx, keep_dims, body))
+        });
+    }
+
+    fn bool_reduction<R: Reducer<bool>>(self) {
+        self.shape(reduction_shape).cpu_for("Tidx", &INDICES, |init| {
+            let body = <ReduceForm<R> as Make<bool, ReduceLoop>>::make();
+            let keep_dims = init.attrs.bool("keep_dims")?;
+            kernel(move |ctx| compute(ctx, keep_dims, body))
+        });
+    }
+}
+
+/// The axes in input 1, if they are known, decide; without them only a kept rank is known.
+pub(crate) fn reduction_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    let keep_dims = ctx.attrs.bool("keep_dims")?;
+    let input = ctx.input(0);
+    let shape = match ctx.operand_i64s(1)? {
+        Some(axes) => Reduction::infer(input, &axes, keep_dims)?,
+        None => match input.rank() {
+            Some(rank) if keep_dims => tfcore_tensor::PartialShape::of_rank(rank),
+            _ => tfcore_tensor::PartialShape::unknown(),
+        },
+    };
+    ctx.set_output(0, shape);
+    Ok(())
+}
+
+fn compute(ctx: &mut OpContext<'_>, keep_dims: bool, body: ReduceLoop) -> Result<()> {
+    let axes = ctx.input(1)?.to_i64s()?;
+    let input = ctx.input(0)?;
+    let reduction = Reduction::new(input.shape(), &axes, keep_dims)?;
+    let mut out = ctx.allocate_output(0, reduction.output().clone())?;
+    let permuted: Tensor;
+    let elems = match reduction.permuted() {
+        None => input.elems(),
+        Some(view) => {
+            let mut copy = ctx.allocate(input.dtype(), input.shape().clone())?;
+            copy_view(ctx.parallel(), input.elems(), view, copy.elems_mut()?);
+            permuted = copy;
+            permuted.elems()
+        }
+    };
+    body(ctx.parallel(), reduction.layout(), elems, out.elems_mut()?);
+    ctx.set_output(0, out);
+    Ok(())
+}
+
+/// The square root of the sum of squared magnitudes.
+struct EuclideanNorm;
+
+macro_rules! norms {
+    ($($t:ty, $acc:ty, $lift:expr, $finish:expr;)*) => {$(
+        impl Reducer<$t> for EuclideanNorm {
+            type Acc = $acc;
+            const IDENTITY: $acc = 0 as $acc;
+
+            fn lift(value: $t) -> $acc {
+                let lift: fn($t) -> $acc = $lift;
+                lift(value)
+            }
+
+            fn merge(a: $acc, b: $acc) -> $acc {
+                a + b
+            }
+
+            fn finish(acc: $acc, _: usize) -> $t {
+                let finish: fn($acc) -> $t = $finish;
+                finish(acc)
+            }
+        }
+    )*};
+}
+
+norms! {
+    f32, f32, |x| x * x, f32::sqrt;
+    f64, f64, |x| x * x, f64::sqrt;
+    Half, f32, |x| x.to_f32() * x.to_f32(), |a| Half::from_f32(a.sqrt());
+    BFloat16, f32, |x| x.to_f32() * x.to_f32(), |a| BFloat16::from_f32(a.sqrt());
+    Complex64, f32, |z| z.norm_sqr(), |a| Complex64::new(a.sqrt(), 0.0);
+    Complex128, f64, |z| z.norm_sqr(), |a| Complex128::new(a.sqrt(), 0.0);
+    i8, f64, |x| f64::from(x.wrapping_mul(x)), |a| a.sqrt() as i8;
+    i16, f64, |x| f64::from(x.wrapping_mul(x)), |a| a.sqrt() as i16;
+    i32, f64, |x| f64::from(x.wrapping_mul(x)), |a| a.sqrt() as i32;
+    i64, f64, |x| x.wrapping_mul(x) as f64, |a| a.sqrt() as i64;
+    u8, f64, |x| f64::from(x.wrapping_mul(x)), |a| a.sqrt() as u8;
+    u16, f64, |x| f64::from(x.wrapping_mul(x)), |a| a.sqrt() as u16;
+    u32, f64, |x| f64::from(x.wrapping_mul(x)), |a| a.sqrt() as u32;
+    u64, f64, |x| x.wrapping_mul(x) as f64, |a| a.sqrt() as u64;
+}
