@@ -1,17 +1,27 @@
-//! Ops that compute: reductions, matrix products, cumulative sums.
+//! The mathematical ops: elementwise functions and arithmetic, conversions, reductions, scans, matrix
+//! products and ranges.
 #![forbid(unsafe_code)]
 
 use tfcore_framework::Registry;
 
 mod arg;
+mod binary;
+mod compare;
 mod cumulative;
+mod division;
 mod matmul;
+mod number;
 mod reduce;
+mod unary;
 
-/// Registers the ops of this family.
+/// Attaches the behaviour of the mathematical ops.
 pub fn register(r: &mut Registry) {
     arg::register(r);
+    binary::register(r);
+    compare::register(r);
     cumulative::register(r);
+    division::register(r);
     matmul::register(r);
     reduce::register(r);
+    unary::register(r);
 }
