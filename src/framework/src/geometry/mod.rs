@@ -4,7 +4,9 @@
 mod broadcast;
 mod slice;
 mod strided;
+mod window;
 
 pub use broadcast::{Broadcast, Run};
 pub use slice::{DenseSlice, SliceMasks, SliceSpec, check_slice_operands};
 pub use strided::{StridedDim, StridedView};
+pub use window::{AxisPadding, ImageFormat, ImageWindow, WindowAxis, WindowPlaces};
