@@ -14,4 +14,8 @@ pub fn registry() -> &'static Arc<Registry> {
     })
 }
 
-fn register_all(_registry: &mut Registry) {}
+fn register_all(registry: &mut Registry) {
+    tfcore_ops_array::register(registry);
+    tfcore_ops_math::register(registry);
+    tfcore_ops_nn::register(registry);
+}

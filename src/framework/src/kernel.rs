@@ -7,7 +7,8 @@ use tfcore_base::{DType, Elem, Result, internal, invalid};
 use tfcore_math::pool::Parallel;
 use tfcore_tensor::{BufferPool, Elems, ElemsMut, Shape, Tensor};
 
-use crate::resource::{RefVariable, ResourceManager};
+use crate::resource::ResourceManager;
+use crate::variable::Variable;
 use crate::{Attrs, OpDef};
 
 /// The computation of one node, built once when the node is planned and then run many times, by
@@ -53,7 +54,7 @@ pub enum Value {
     Absent,
     Tensor(Tensor),
     /// What a ref-typed output hands out: the variable itself.
-    Ref(Arc<RefVariable>),
+    Ref(Arc<Variable>),
 }
 
 /// What all kernels of a step share.
@@ -149,8 +150,13 @@ impl<'a> OpContext<'a> {
         }
     }
 
+    /// Whatever input `index` is.
+    pub fn value(&self, index: usize) -> Option<&Value> {
+        self.inputs.get(index)
+    }
+
     /// The variable that the ref-typed input `index` refers to.
-    pub fn input_ref(&self, index: usize) -> Result<&Arc<RefVariable>> {
+    pub fn input_ref(&self, index: usize) -> Result<&Arc<Variable>> {
         match self.inputs.get(index) {
             Some(Value::Ref(variable)) => Ok(variable),
             _ => Err(internal!("Input {index} is not a reference")),
@@ -162,7 +168,7 @@ impl<'a> OpContext<'a> {
         self.outputs[index] = Value::Tensor(tensor);
     }
 
-    pub fn set_output_ref(&mut self, index: usize, variable: Arc<RefVariable>) {
+    pub fn set_output_ref(&mut self, index: usize, variable: Arc<Variable>) {
         self.outputs[index] = Value::Ref(variable);
     }
 

@@ -23,6 +23,7 @@ mod tensor_attr;
 mod tensor_proto;
 #[doc(hidden)]
 pub mod testing;
+mod variable;
 
 pub use attr::{AttrList, AttrValue, Attrs, Func};
 pub use convert::{full_shape_from_proto, shape_from_proto, shape_to_proto};
@@ -34,6 +35,7 @@ pub use kernel::{Kernel, KernelInit, OpContext, Step, Value, for_each_part, kern
 pub use op_def::{ArgDef, ArgKind, AttrDef, OpDef};
 pub use op_spec::OpSpec;
 pub use registry::{Behaviour, DeviceType, KernelDef, KernelFactory, OpEntry, Registry, ShapeFn};
-pub use resource::{DEFAULT_CONTAINER, RefVariable, Resource, ResourceManager};
+pub use resource::{DEFAULT_CONTAINER, Resource, ResourceManager};
 pub use tensor_attr::TensorAttr;
 pub use tensor_proto::{tensor_from_proto, tensor_to_proto};
+pub use variable::Variable;

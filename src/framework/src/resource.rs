@@ -1,71 +1,14 @@
-//! State that outlives a step: ref variables and the resources of a device.
+//! State that outlives a step: the resources of a device.
 
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::{Mutex, RwLock};
-use tfcore_base::{DType, Result, failed_precondition, not_found};
-use tfcore_tensor::Tensor;
+use parking_lot::RwLock;
+use tfcore_base::{Result, internal, not_found};
 
 /// The container of resources whose op names none.
 pub const DEFAULT_CONTAINER: &str = "localhost";
-
-/// What a `Variable` op hands out: a tensor that ops can replace in place.
-#[derive(Debug)]
-pub struct RefVariable {
-    /// The name of the node, for messages.
-    name: String,
-    dtype: DType,
-    value: Mutex<Option<Tensor>>,
-}
-
-impl RefVariable {
-    pub fn new(name: impl Into<String>, dtype: DType) -> RefVariable {
-        RefVariable { name: name.into(), dtype: dtype.base(), value: Mutex::new(None) }
-    }
-
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    pub fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    pub fn is_initialized(&self) -> bool {
-        self.value.lock().is_some()
-    }
-
-    /// The current value.
-    ///
-    /// # Errors
-    /// `FailedPrecondition` if there is none yet.
-    pub fn read(&self) -> Result<Tensor> {
-        self.value.lock().clone().ok_or_else(|| self.uninitialized())
-    }
-
-    pub fn write(&self, tensor: Tensor) {
-        *self.value.lock() = Some(tensor);
-    }
-
-    /// Replaces the value by what `change` makes of it, while no other op sees it. The tensor is handed
-    /// over, so that it can be changed in place where no reader still holds it.
-    ///
-    /// # Errors
-    /// `FailedPrecondition` if there is no value yet, and whatever `change` reports; then the old
-    /// value stays.
-    pub fn update(&self, change: impl FnOnce(&mut Tensor) -> Result<()>) -> Result<Tensor> {
-        let mut value = self.value.lock();
-        let tensor = value.as_mut().ok_or_else(|| self.uninitialized())?;
-        change(tensor)?;
-        Ok(tensor.clone())
-    }
-
-    fn uninitialized(&self) -> tfcore_base::Error {
-        failed_precondition!("Attempting to use uninitialized value {}", self.name)
-    }
-}
 
 /// Something that lives on a device under a name: a variable, a queue, a table.
 pub trait Resource: Any + Send + Sync {
@@ -78,14 +21,19 @@ pub trait Resource: Any + Send + Sync {
     }
 }
 
-/// The resources of a device, by container, type and name.
+/// The resources of a device, by container, name and type.
 #[derive(Default)]
 pub struct ResourceManager {
     containers: RwLock<HashMap<String, Container>>,
 }
 
-/// Resources by the name of their type and their own name.
-type Container = HashMap<(&'static str, String), Arc<dyn Resource>>;
+/// Resources by name; those of one name have different types.
+type Container = HashMap<String, Vec<Entry>>;
+
+struct Entry {
+    type_name: &'static str,
+    resource: Arc<dyn Resource>,
+}
 
 impl ResourceManager {
     /// The resource of type `T` called `name`.
@@ -98,18 +46,18 @@ impl ResourceManager {
         type_name: &'static str,
         name: &str,
     ) -> Result<Arc<T>> {
+        let container = container_name(container);
         let containers = self.containers.read();
-        let Some(found) = containers.get(container_name(container)) else {
+        let Some(resources) = containers.get(container) else {
             return Err(not_found!(
-                "Container {} does not exist. (Could not find resource: {}/{name})",
-                container_name(container),
-                container_name(container)
+                "Container {container} does not exist. (Could not find resource: {container}/{name})"
             ));
         };
-        let resource = found.get(&(type_name, name.to_string())).cloned();
-        resource.and_then(downcast).ok_or_else(|| {
-            not_found!("Resource {}/{name}/{type_name} does not exist.", container_name(container))
-        })
+        let entries = resources.get(name).map_or(&[][..], Vec::as_slice);
+        let entry = entries.iter().find(|entry| entry.type_name == type_name);
+        entry
+            .and_then(|entry| downcast(entry.resource.clone()))
+            .ok_or_else(|| not_found!("Resource {container}/{name}/{type_name} does not exist."))
     }
 
     /// The resource of type `T` called `name`, made by `make` if there is none.
@@ -123,28 +71,52 @@ impl ResourceManager {
         name: &str,
         make: impl FnOnce() -> Result<T>,
     ) -> Result<Arc<T>> {
-        let mut containers = self.containers.write();
-        let container = containers.entry(container_name(container).to_string()).or_default();
-        let key = (type_name, name.to_string());
-        if let Some(found) = container.get(&key).cloned().and_then(downcast) {
+        if let Ok(found) = self.get(container, type_name, name) {
             return Ok(found);
         }
+        let mut containers = self.containers.write();
+        let resources = containers.entry(container_name(container).to_string()).or_default();
+        let entries = resources.entry(name.to_string()).or_default();
+        if let Some(entry) = entries.iter().find(|entry| entry.type_name == type_name) {
+            return downcast(entry.resource.clone())
+                .ok_or_else(|| internal!("Resource {name} is not of type {type_name}"));
+        }
         let made = Arc::new(make()?);
-        container.insert(key, made.clone());
+        entries.push(Entry { type_name, resource: made.clone() });
         Ok(made)
     }
 
-    /// Removes a resource and tells whether it was there.
-    pub fn remove(&self, container: &str, type_name: &'static str, name: &str) -> bool {
+    /// Removes a resource.
+    ///
+    /// # Errors
+    /// `NotFound`, saying whether the container or the resource is missing.
+    pub fn remove(&self, container: &str, type_name: &str, name: &str) -> Result<()> {
+        let container = container_name(container);
         let mut containers = self.containers.write();
-        containers
-            .get_mut(container_name(container))
-            .is_some_and(|container| container.remove(&(type_name, name.to_string())).is_some())
+        let Some(resources) = containers.get_mut(container) else {
+            return Err(not_found!("Container {container} does not exist."));
+        };
+        let entries = resources.get_mut(name);
+        let found = entries.and_then(|entries| {
+            let index = entries.iter().position(|entry| entry.type_name == type_name)?;
+            Some((entries.swap_remove(index), entries.is_empty()))
+        });
+        let Some((removed, last)) = found else {
+            return Err(not_found!("Resource {container}/{name}/<unknown> does not exist."));
+        };
+        if last {
+            resources.remove(name);
+        }
+        // What a resource holds is dropped once nobody waits for the lock.
+        drop(containers);
+        drop(removed);
+        Ok(())
     }
 
     /// Drops all resources of a container.
     pub fn clear(&self, container: &str) {
-        self.containers.write().remove(container_name(container));
+        let resources = self.containers.write().remove(container_name(container));
+        drop(resources);
     }
 }
 
@@ -155,4 +127,46 @@ fn container_name(container: &str) -> &str {
 fn downcast<T: Resource>(resource: Arc<dyn Resource>) -> Option<Arc<T>> {
     let any: Arc<dyn Any + Send + Sync> = resource;
     any.downcast().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Counter(i32);
+
+    impl Resource for Counter {
+        fn type_name(&self) -> &'static str {
+            "Counter"
+        }
+    }
+
+    #[test]
+    fn resources_live_under_container_type_and_name() {
+        let manager = ResourceManager::default();
+        let get = |container: &str, name: &str| {
+            manager.get::<Counter>(container, "Counter", name).map(|counter| counter.0)
+        };
+        let message = |result: Result<i32>| result.unwrap_err().message().to_string();
+        assert_eq!(
+            message(get("", "c")),
+            "Container localhost does not exist. (Could not find resource: localhost/c)"
+        );
+        manager.get_or_create("", "Counter", "c", || Ok(Counter(7))).unwrap();
+        manager.get_or_create("localhost", "Counter", "c", || Ok(Counter(8))).unwrap();
+        assert_eq!(get("localhost", "c").unwrap(), 7);
+        assert_eq!(message(get("", "d")), "Resource localhost/d/Counter does not exist.");
+        assert!(get("other", "c").is_err());
+
+        manager.remove("", "Counter", "c").unwrap();
+        assert_eq!(
+            manager.remove("", "Counter", "c").unwrap_err().message(),
+            "Resource localhost/c/<unknown> does not exist."
+        );
+        manager.clear("");
+        assert_eq!(
+            manager.remove("", "Counter", "c").unwrap_err().message(),
+            "Container localhost does not exist."
+        );
+    }
 }
