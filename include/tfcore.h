@@ -2,7 +2,6 @@
 #define TFCORE_H_
 
 #include "tensorflow/c/c_api.h"
-#include "xla/tsl/c/tsl_status.h"
 
 
 

@@ -3,7 +3,27 @@
 
 #include "tensorflow/c/c_api_macros.h"
 
-
+// All of this header has a second name, with TSL for TF.
+#define TSL_Status TF_Status
+#define TSL_Code TF_Code
+#define TSL_PayloadVisitor TF_PayloadVisitor
+#define TSL_OK TF_OK
+#define TSL_CANCELLED TF_CANCELLED
+#define TSL_UNKNOWN TF_UNKNOWN
+#define TSL_INVALID_ARGUMENT TF_INVALID_ARGUMENT
+#define TSL_DEADLINE_EXCEEDED TF_DEADLINE_EXCEEDED
+#define TSL_NOT_FOUND TF_NOT_FOUND
+#define TSL_ALREADY_EXISTS TF_ALREADY_EXISTS
+#define TSL_PERMISSION_DENIED TF_PERMISSION_DENIED
+#define TSL_RESOURCE_EXHAUSTED TF_RESOURCE_EXHAUSTED
+#define TSL_FAILED_PRECONDITION TF_FAILED_PRECONDITION
+#define TSL_ABORTED TF_ABORTED
+#define TSL_OUT_OF_RANGE TF_OUT_OF_RANGE
+#define TSL_UNIMPLEMENTED TF_UNIMPLEMENTED
+#define TSL_INTERNAL TF_INTERNAL
+#define TSL_UNAVAILABLE TF_UNAVAILABLE
+#define TSL_DATA_LOSS TF_DATA_LOSS
+#define TSL_UNAUTHENTICATED TF_UNAUTHENTICATED
 
 // The status codes.
 typedef enum TF_Code {
@@ -77,6 +97,32 @@ TF_CAPI_EXPORT TF_Code TF_GetCode(const TF_Status *status);
 
 // Returns the message, which lives until the status changes; empty for an OK status.
 TF_CAPI_EXPORT const char *TF_Message(const TF_Status *status);
+
+// As `TF_NewStatus`.
+TF_CAPI_EXPORT TF_Status *TSL_NewStatus(void);
+
+// As `TF_DeleteStatus`.
+TF_CAPI_EXPORT void TSL_DeleteStatus(TF_Status *status);
+
+// As `TF_SetStatus`.
+TF_CAPI_EXPORT void TSL_SetStatus(TF_Status *status, TF_Code code, const char *msg);
+
+// As `TF_SetPayload`.
+TF_CAPI_EXPORT void TSL_SetPayload(TF_Status *status, const char *key, const char *value);
+
+// As `TF_ForEachPayload`.
+TF_CAPI_EXPORT void TSL_ForEachPayload(const TF_Status *status, TF_PayloadVisitor visitor,
+    void *capture);
+
+// As `TF_SetStatusFromIOError`.
+TF_CAPI_EXPORT void TSL_SetStatusFromIOError(TF_Status *status, int error_code,
+    const char *context);
+
+// As `TF_GetCode`.
+TF_CAPI_EXPORT TF_Code TSL_GetCode(const TF_Status *status);
+
+// As `TF_Message`.
+TF_CAPI_EXPORT const char *TSL_Message(const TF_Status *status);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -57,7 +57,7 @@ fn config(header: &Header) -> Config {
     config.cpp_compat = !header.sources.is_empty();
     config.export.include = owned(header.add);
     config.export.exclude = owned(header.leave_out);
-    for (rust, c) in RENAMED.iter().chain(header.rename) {
+    for (rust, c) in RENAMED {
         config.export.exclude.push((*rust).into());
         config.export.rename.insert((*rust).into(), (*c).into());
     }

@@ -11,8 +11,6 @@ pub(crate) struct Header {
     pub(crate) leave_out: &'static [&'static str],
     /// What the header has and no function of it mentions.
     pub(crate) add: &'static [&'static str],
-    /// Rust names with names that only this header gives them.
-    pub(crate) rename: &'static [(&'static str, &'static str)],
     /// C code before the declarations: what Rust cannot say.
     pub(crate) before: &'static str,
 }
@@ -29,7 +27,6 @@ const NONE: Header = Header {
     sources: &[],
     leave_out: &[],
     add: &[],
-    rename: &[],
     before: "",
 };
 
@@ -65,22 +62,12 @@ pub(crate) const HEADERS: &[Header] = &[
     Header {
         path: "tensorflow/c/tf_status.h",
         includes: &["tensorflow/c/c_api_macros.h"],
-        sources: &["tf_status.rs"],
+        sources: &["tf_status.rs", "tsl_status.rs"],
         add: &["TF_Code"],
+        before: include_str!("../parts/tf_status.h"),
         ..NONE
     },
-    Header {
-        path: "xla/tsl/c/tsl_status.h",
-        includes: &["tensorflow/c/tf_status.h"],
-        sources: &["tsl_status.rs"],
-        rename: &[
-            ("TF_Status", "TSL_Status"),
-            ("TF_CodeNumber", "TSL_Code"),
-            ("TF_PayloadVisitor", "TSL_PayloadVisitor"),
-        ],
-        before: include_str!("../parts/tsl_status.h"),
-        ..NONE
-    },
+    Header { path: "xla/tsl/c/tsl_status.h", includes: &["tensorflow/c/tf_status.h"], ..NONE },
     Header {
         path: "tensorflow/c/tf_tensor.h",
         system: &["stdbool.h", "stddef.h", "stdint.h"],
@@ -137,7 +124,7 @@ pub(crate) const HEADERS: &[Header] = &[
     },
     Header {
         path: "tfcore.h",
-        includes: &["tensorflow/c/c_api.h", "xla/tsl/c/tsl_status.h"],
+        includes: &["tensorflow/c/c_api.h"],
         sources: &["version.rs"],
         leave_out: &["TF_Version"],
         ..NONE

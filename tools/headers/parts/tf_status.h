@@ -1,8 +1,7 @@
-// The status of tf_status.h by other names.
-typedef TF_Status TSL_Status;
-typedef TF_Code TSL_Code;
-typedef TF_PayloadVisitor TSL_PayloadVisitor;
-
+// All of this header has a second name, with TSL for TF.
+#define TSL_Status TF_Status
+#define TSL_Code TF_Code
+#define TSL_PayloadVisitor TF_PayloadVisitor
 #define TSL_OK TF_OK
 #define TSL_CANCELLED TF_CANCELLED
 #define TSL_UNKNOWN TF_UNKNOWN
