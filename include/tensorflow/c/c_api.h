@@ -1,0 +1,531 @@
+#ifndef TENSORFLOW_C_C_API_H_
+#define TENSORFLOW_C_C_API_H_
+
+#include <stddef.h>
+#include <stdint.h>
+#include "tensorflow/c/c_api_macros.h"
+#include "tensorflow/c/tf_attrtype.h"
+#include "tensorflow/c/tf_buffer.h"
+#include "tensorflow/c/tf_datatype.h"
+#include "tensorflow/c/tf_status.h"
+#include "tensorflow/c/tf_tensor.h"
+#include "tensorflow/c/tf_tstring.h"
+
+// A string with its length; it need not end with NUL, and belongs to somebody else.
+typedef struct TF_StringView {
+  const char *data;
+  size_t len;
+} TF_StringView;
+
+// The devices of a session.
+typedef struct TF_DeviceList TF_DeviceList;
+
+// A graph. Sessions keep what is in it alive after the client has deleted it.
+typedef struct TF_Graph TF_Graph;
+
+// How a GraphDef is brought into a graph.
+typedef struct TF_ImportGraphDefOptions TF_ImportGraphDefOptions;
+
+// What an import hands back. The arrays live as long as this.
+typedef struct TF_ImportGraphDefResults TF_ImportGraphDefResults;
+
+// An operation of a graph; lives as long as the graph.
+typedef struct TF_Operation TF_Operation;
+
+// An operation that is being built.
+typedef struct TF_OperationDescription TF_OperationDescription;
+
+// A session over a graph.
+typedef struct TF_Session TF_Session;
+
+// How sessions are made.
+typedef struct TF_SessionOptions TF_SessionOptions;
+
+// Output `index` of an operation.
+typedef struct TF_Output {
+  TF_Operation *oper;
+  int index;
+} TF_Output;
+
+// Input `index` of an operation.
+typedef struct TF_Input {
+  TF_Operation *oper;
+  int index;
+} TF_Input;
+
+// What an attribute is and how much room its value needs.
+typedef struct TF_AttrMetadata {
+  // 1 for a list, else 0.
+  uint8_t is_list;
+  // The length of a list, else -1.
+  int64_t list_size;
+  // The type of the value, or of a list's items.
+  TF_AttrType type;
+  // Strings: the length, summed over a list. Shapes: the rank (-1 if unknown), summed over a list. Else
+  // -1.
+  int64_t total_size;
+} TF_AttrMetadata;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Returns the version of TensorFlow whose behaviour this library has, as a static string such as
+// "2.21.0".
+TF_CAPI_EXPORT const char *TF_Version(void);
+
+// Returns a new, empty graph.
+TF_CAPI_EXPORT TF_Graph *TF_NewGraph(void);
+
+// Deletes a graph once no session uses it any more; null is allowed.
+TF_CAPI_EXPORT void TF_DeleteGraph(TF_Graph *graph);
+
+// Merges a shape into what is known of an output's: -1 for an unknown dimension, `num_dims` -1 for an
+// unknown rank, which changes nothing.
+TF_CAPI_EXPORT void TF_GraphSetTensorShape(TF_Graph *graph, TF_Output output, const int64_t *dims,
+    int num_dims, TF_Status *status);
+
+// Returns the rank of an output, or -1 if it is unknown.
+TF_CAPI_EXPORT int TF_GraphGetTensorNumDims(TF_Graph *graph, TF_Output output, TF_Status *status);
+
+// Stores the dimensions of an output, -1 for unknown ones. `num_dims` must be the rank.
+TF_CAPI_EXPORT void TF_GraphGetTensorShape(TF_Graph *graph, TF_Output output, int64_t *dims,
+    int num_dims, TF_Status *status);
+
+// Returns the operation called `oper_name`, or null.
+TF_CAPI_EXPORT TF_Operation *TF_GraphOperationByName(TF_Graph *graph, const char *oper_name);
+
+// Goes through the operations in order of their creation: returns the one at `*pos`, which begins at 0,
+// and moves on; null at the end.
+TF_CAPI_EXPORT TF_Operation *TF_GraphNextOperation(TF_Graph *graph, size_t *pos);
+
+// Stores the graph as a serialised `GraphDef`.
+TF_CAPI_EXPORT void TF_GraphToGraphDef(TF_Graph *graph, TF_Buffer *output_graph_def,
+    TF_Status *status);
+
+// Stores the serialised `OpDef` of an op or of a function of the graph.
+TF_CAPI_EXPORT void TF_GraphGetOpDef(TF_Graph *graph, const char *op_name, TF_Buffer *output_op_def,
+    TF_Status *status);
+
+// Stores the serialised `VersionDef` of the graph.
+TF_CAPI_EXPORT void TF_GraphVersions(TF_Graph *graph, TF_Buffer *output_version_def,
+    TF_Status *status);
+
+// Returns the number of functions in the graph's library.
+TF_CAPI_EXPORT int TF_GraphNumFunctions(TF_Graph *g);
+
+// Begins to build an operation. The caller finishes it with `TF_FinishOperation`.
+TF_CAPI_EXPORT TF_OperationDescription *TF_NewOperation(TF_Graph *graph, const char *op_type,
+    const char *oper_name);
+
+// As `TF_NewOperation`: a description takes no lock.
+TF_CAPI_EXPORT TF_OperationDescription *TF_NewOperationLocked(TF_Graph *graph, const char *op_type,
+    const char *oper_name);
+
+// Adds the operation to its graph and deletes the description. On error null is returned and the graph
+// is as before.
+TF_CAPI_EXPORT TF_Operation *TF_FinishOperation(TF_OperationDescription *desc, TF_Status *status);
+
+// As `TF_FinishOperation`.
+TF_CAPI_EXPORT TF_Operation *TF_FinishOperationLocked(TF_OperationDescription *desc,
+    TF_Status *status);
+
+// Requests a device; an empty string requests none.
+TF_CAPI_EXPORT void TF_SetDevice(TF_OperationDescription *desc, const char *device);
+
+// Adds the next input, where the op takes one tensor.
+TF_CAPI_EXPORT void TF_AddInput(TF_OperationDescription *desc, TF_Output input);
+
+// Adds the next input, where the op takes a list.
+TF_CAPI_EXPORT void TF_AddInputList(TF_OperationDescription *desc, const TF_Output *inputs,
+    int num_inputs);
+
+// Makes the operation run after `input`.
+TF_CAPI_EXPORT void TF_AddControlInput(TF_OperationDescription *desc, TF_Operation *input);
+
+// Places the operation on the device of `op`.
+TF_CAPI_EXPORT void TF_ColocateWith(TF_OperationDescription *desc, TF_Operation *op);
+
+// Sets an attr of type string.
+TF_CAPI_EXPORT void TF_SetAttrString(TF_OperationDescription *desc, const char *attr_name,
+    const void *value, size_t length);
+
+// Sets an attr of type list(string).
+TF_CAPI_EXPORT void TF_SetAttrStringList(TF_OperationDescription *desc, const char *attr_name,
+    const void *const *values, const size_t *lengths, int num_values);
+
+// Sets an attr of type int.
+TF_CAPI_EXPORT void TF_SetAttrInt(TF_OperationDescription *desc, const char *attr_name,
+    int64_t value);
+
+// Sets an attr of type list(int).
+TF_CAPI_EXPORT void TF_SetAttrIntList(TF_OperationDescription *desc, const char *attr_name,
+    const int64_t *values, int num_values);
+
+// Sets an attr of type float.
+TF_CAPI_EXPORT void TF_SetAttrFloat(TF_OperationDescription *desc, const char *attr_name,
+    float value);
+
+// Sets an attr of type list(float).
+TF_CAPI_EXPORT void TF_SetAttrFloatList(TF_OperationDescription *desc, const char *attr_name,
+    const float *values, int num_values);
+
+// Sets an attr of type bool; any value but 0 is true.
+TF_CAPI_EXPORT void TF_SetAttrBool(TF_OperationDescription *desc, const char *attr_name,
+    uint8_t value);
+
+// Sets an attr of type list(bool).
+TF_CAPI_EXPORT void TF_SetAttrBoolList(TF_OperationDescription *desc, const char *attr_name,
+    const uint8_t *values, int num_values);
+
+// Sets an attr of type type.
+TF_CAPI_EXPORT void TF_SetAttrType(TF_OperationDescription *desc, const char *attr_name,
+    TF_DataType value);
+
+// Sets an attr of type list(type).
+TF_CAPI_EXPORT void TF_SetAttrTypeList(TF_OperationDescription *desc, const char *attr_name,
+    const TF_DataType *values, int num_values);
+
+// Sets an attr to the value of the attr `placeholder` of the function around the operation.
+TF_CAPI_EXPORT void TF_SetAttrPlaceholder(TF_OperationDescription *desc, const char *attr_name,
+    const char *placeholder);
+
+// Sets an attr of type func to a function without attrs of its own.
+TF_CAPI_EXPORT void TF_SetAttrFuncName(TF_OperationDescription *desc, const char *attr_name,
+    const char *value, size_t length);
+
+// Sets an attr of type shape: -1 for an unknown dimension, `num_dims` -1 for an unknown rank.
+TF_CAPI_EXPORT void TF_SetAttrShape(TF_OperationDescription *desc, const char *attr_name,
+    const int64_t *dims, int num_dims);
+
+// Sets an attr of type list(shape).
+TF_CAPI_EXPORT void TF_SetAttrShapeList(TF_OperationDescription *desc, const char *attr_name,
+    const int64_t *const *dims, const int *num_dims, int num_shapes);
+
+// Sets an attr of type shape to a serialised `TensorShapeProto`. On error the description stays as it was.
+TF_CAPI_EXPORT void TF_SetAttrTensorShapeProto(TF_OperationDescription *desc, const char *attr_name,
+    const void *proto, size_t proto_len, TF_Status *status);
+
+// Sets an attr of type list(shape) to serialised `TensorShapeProto`s.
+TF_CAPI_EXPORT void TF_SetAttrTensorShapeProtoList(TF_OperationDescription *desc,
+    const char *attr_name, const void *const *protos, const size_t *proto_lens, int num_shapes,
+    TF_Status *status);
+
+// Sets an attr of type tensor; the tensor stays the caller's.
+TF_CAPI_EXPORT void TF_SetAttrTensor(TF_OperationDescription *desc, const char *attr_name,
+    TF_Tensor *value, TF_Status *status);
+
+// Sets an attr of type list(tensor); the tensors stay the caller's.
+TF_CAPI_EXPORT void TF_SetAttrTensorList(TF_OperationDescription *desc, const char *attr_name,
+    TF_Tensor *const *values, int num_values, TF_Status *status);
+
+// Sets an attr to a serialised `AttrValue`.
+TF_CAPI_EXPORT void TF_SetAttrValueProto(TF_OperationDescription *desc, const char *attr_name,
+    const void *proto, size_t proto_len, TF_Status *status);
+
+// Returns the name, which lives as long as the graph.
+TF_CAPI_EXPORT const char *TF_OperationName(TF_Operation *oper);
+
+// Returns the name of the op, which lives as long as the graph.
+TF_CAPI_EXPORT const char *TF_OperationOpType(TF_Operation *oper);
+
+// Returns the requested device, empty for none; it lives as long as the graph.
+TF_CAPI_EXPORT const char *TF_OperationDevice(TF_Operation *oper);
+
+// Returns the number of outputs.
+TF_CAPI_EXPORT int TF_OperationNumOutputs(TF_Operation *oper);
+
+// Returns the type of an output; 0 if there is no such output.
+TF_CAPI_EXPORT TF_DataType TF_OperationOutputType(TF_Output oper_out);
+
+// Returns the number of tensors of the output argument `arg_name`; -1 on error.
+TF_CAPI_EXPORT int TF_OperationOutputListLength(TF_Operation *oper, const char *arg_name,
+    TF_Status *status);
+
+// Returns the number of data inputs.
+TF_CAPI_EXPORT int TF_OperationNumInputs(TF_Operation *oper);
+
+// Returns the type that an input expects; 0 if there is no such input.
+TF_CAPI_EXPORT TF_DataType TF_OperationInputType(TF_Input oper_in);
+
+// Returns the number of tensors of the input argument `arg_name`; -1 on error.
+TF_CAPI_EXPORT int TF_OperationInputListLength(TF_Operation *oper, const char *arg_name,
+    TF_Status *status);
+
+// Returns the output that feeds an input.
+TF_CAPI_EXPORT TF_Output TF_OperationInput(TF_Input oper_in);
+
+// Stores the outputs that feed the first `max_inputs` inputs.
+TF_CAPI_EXPORT void TF_OperationAllInputs(TF_Operation *oper, TF_Output *inputs, int max_inputs);
+
+// Returns the number of inputs that read an output.
+TF_CAPI_EXPORT int TF_OperationOutputNumConsumers(TF_Output oper_out);
+
+// Stores the first `max_consumers` inputs that read an output and returns how many there are.
+TF_CAPI_EXPORT int TF_OperationOutputConsumers(TF_Output oper_out, TF_Input *consumers,
+    int max_consumers);
+
+// Returns the number of control inputs.
+TF_CAPI_EXPORT int TF_OperationNumControlInputs(TF_Operation *oper);
+
+// Stores the first `max_control_inputs` control inputs and returns how many there are.
+TF_CAPI_EXPORT int TF_OperationGetControlInputs(TF_Operation *oper, TF_Operation **control_inputs,
+    int max_control_inputs);
+
+// Returns the number of operations that have this one as a control input.
+TF_CAPI_EXPORT int TF_OperationNumControlOutputs(TF_Operation *oper);
+
+// Stores the first `max_control_outputs` operations that have this one as a control input and
+// returns how many there are.
+TF_CAPI_EXPORT int TF_OperationGetControlOutputs(TF_Operation *oper, TF_Operation **control_outputs,
+    int max_control_outputs);
+
+// Stores the operation as a serialised `NodeDef`.
+TF_CAPI_EXPORT void TF_OperationToNodeDef(TF_Operation *oper, TF_Buffer *output_node_def,
+    TF_Status *status);
+
+// Returns what an attribute is and how much room its value needs.
+TF_CAPI_EXPORT TF_AttrMetadata TF_OperationGetAttrMetadata(TF_Operation *oper,
+    const char *attr_name, TF_Status *status);
+
+// Copies at most `max_length` bytes of a string attr, without a terminator.
+TF_CAPI_EXPORT void TF_OperationGetAttrString(TF_Operation *oper, const char *attr_name,
+    void *value, size_t max_length, TF_Status *status);
+
+// Copies the strings of a list one behind the other into `storage` and stores where each is.
+TF_CAPI_EXPORT void TF_OperationGetAttrStringList(TF_Operation *oper, const char *attr_name,
+    void **values, size_t *lengths, int max_values, void *storage, size_t storage_size,
+    TF_Status *status);
+
+// Stores an int attr.
+TF_CAPI_EXPORT void TF_OperationGetAttrInt(TF_Operation *oper, const char *attr_name,
+    int64_t *value, TF_Status *status);
+
+// Stores the first `max_values` items of a list(int) attr.
+TF_CAPI_EXPORT void TF_OperationGetAttrIntList(TF_Operation *oper, const char *attr_name,
+    int64_t *values, int max_values, TF_Status *status);
+
+// Stores a float attr.
+TF_CAPI_EXPORT void TF_OperationGetAttrFloat(TF_Operation *oper, const char *attr_name,
+    float *value, TF_Status *status);
+
+// Stores the first `max_values` items of a list(float) attr.
+TF_CAPI_EXPORT void TF_OperationGetAttrFloatList(TF_Operation *oper, const char *attr_name,
+    float *values, int max_values, TF_Status *status);
+
+// Stores a bool attr.
+TF_CAPI_EXPORT void TF_OperationGetAttrBool(TF_Operation *oper, const char *attr_name,
+    uint8_t *value, TF_Status *status);
+
+// Stores the first `max_values` items of a list(bool) attr.
+TF_CAPI_EXPORT void TF_OperationGetAttrBoolList(TF_Operation *oper, const char *attr_name,
+    uint8_t *values, int max_values, TF_Status *status);
+
+// Stores a type attr.
+TF_CAPI_EXPORT void TF_OperationGetAttrType(TF_Operation *oper, const char *attr_name,
+    TF_DataType *value, TF_Status *status);
+
+// Stores the first `max_values` items of a list(type) attr.
+TF_CAPI_EXPORT void TF_OperationGetAttrTypeList(TF_Operation *oper, const char *attr_name,
+    TF_DataType *values, int max_values, TF_Status *status);
+
+// Stores the first `num_dims` dimensions of a shape attr, -1 for unknown ones.
+TF_CAPI_EXPORT void TF_OperationGetAttrShape(TF_Operation *oper, const char *attr_name,
+    int64_t *value, int num_dims, TF_Status *status);
+
+// Stores the shapes of a list one behind the other in `storage`, where each is, and each rank, -1 for an
+// unknown one.
+TF_CAPI_EXPORT void TF_OperationGetAttrShapeList(TF_Operation *oper, const char *attr_name,
+    int64_t **dims, int *num_dims, int num_shapes, int64_t *storage, int storage_size,
+    TF_Status *status);
+
+// Stores a shape attr as a serialised `TensorShapeProto`.
+TF_CAPI_EXPORT void TF_OperationGetAttrTensorShapeProto(TF_Operation *oper, const char *attr_name,
+    TF_Buffer *value, TF_Status *status);
+
+// Stores the first `max_values` items of a list(shape) attr as new buffers, which the caller deletes.
+TF_CAPI_EXPORT void TF_OperationGetAttrTensorShapeProtoList(TF_Operation *oper,
+    const char *attr_name, TF_Buffer **values, int max_values, TF_Status *status);
+
+// Stores a tensor attr as a new tensor, which the caller deletes.
+TF_CAPI_EXPORT void TF_OperationGetAttrTensor(TF_Operation *oper, const char *attr_name,
+    TF_Tensor **value, TF_Status *status);
+
+// Stores the first `max_values` items of a list(tensor) attr as new tensors, which the caller
+// deletes.
+TF_CAPI_EXPORT void TF_OperationGetAttrTensorList(TF_Operation *oper, const char *attr_name,
+    TF_Tensor **values, int max_values, TF_Status *status);
+
+// Stores an attr as a serialised `AttrValue`.
+TF_CAPI_EXPORT void TF_OperationGetAttrValueProto(TF_Operation *oper, const char *attr_name,
+    TF_Buffer *output_attr_value, TF_Status *status);
+
+// Returns the number of attributes.
+TF_CAPI_EXPORT int TF_OperationGetNumAttrs(TF_Operation *oper);
+
+// Returns the length of the name of attribute `i`, without a terminator; -1 if there is none.
+TF_CAPI_EXPORT int TF_OperationGetAttrNameLength(TF_Operation *oper, int i);
+
+// Copies the name of attribute `i` with a terminator.
+TF_CAPI_EXPORT void TF_OperationGetAttrName(TF_Operation *oper, int i, char *output,
+    TF_Status *status);
+
+// Returns options without any effect.
+TF_CAPI_EXPORT TF_ImportGraphDefOptions *TF_NewImportGraphDefOptions(void);
+
+// Deletes options; null is allowed.
+TF_CAPI_EXPORT void TF_DeleteImportGraphDefOptions(TF_ImportGraphDefOptions *opts);
+
+// Puts `prefix` and a slash before every imported name.
+TF_CAPI_EXPORT void TF_ImportGraphDefOptionsSetPrefix(TF_ImportGraphDefOptions *opts,
+    const char *prefix);
+
+// Sets the device of operations that request none.
+TF_CAPI_EXPORT void TF_ImportGraphDefOptionsSetDefaultDevice(TF_ImportGraphDefOptions *opts,
+    const char *device);
+
+// Whether names that are taken are given a number, rather than refused.
+TF_CAPI_EXPORT void TF_ImportGraphDefOptionsSetUniquifyNames(TF_ImportGraphDefOptions *opts,
+    uint8_t uniquify_names);
+
+// Whether a prefix that is taken is given a number.
+TF_CAPI_EXPORT void TF_ImportGraphDefOptionsSetUniquifyPrefix(TF_ImportGraphDefOptions *opts,
+    uint8_t uniquify_prefix);
+
+// Makes inputs `src_name:src_index` of the GraphDef read `dst` of the graph instead.
+TF_CAPI_EXPORT void TF_ImportGraphDefOptionsAddInputMapping(TF_ImportGraphDefOptions *opts,
+    const char *src_name, int src_index, TF_Output dst);
+
+// Makes control inputs `^src_name` of the GraphDef depend on `dst` of the graph instead.
+TF_CAPI_EXPORT void TF_ImportGraphDefOptionsRemapControlDependency(TF_ImportGraphDefOptions *opts,
+    const char *src_name, TF_Operation *dst);
+
+// Makes all imported operations run after `oper`.
+TF_CAPI_EXPORT void TF_ImportGraphDefOptionsAddControlDependency(TF_ImportGraphDefOptions *opts,
+    TF_Operation *oper);
+
+// Asks for the output `oper_name:index` of the GraphDef as it is after the import.
+TF_CAPI_EXPORT void TF_ImportGraphDefOptionsAddReturnOutput(TF_ImportGraphDefOptions *opts,
+    const char *oper_name, int index);
+
+// Returns how many outputs have been asked for.
+TF_CAPI_EXPORT int TF_ImportGraphDefOptionsNumReturnOutputs(const TF_ImportGraphDefOptions *opts);
+
+// Asks for the operation `oper_name` of the GraphDef as it is after the import.
+TF_CAPI_EXPORT void TF_ImportGraphDefOptionsAddReturnOperation(TF_ImportGraphDefOptions *opts,
+    const char *oper_name);
+
+// Returns how many operations have been asked for.
+
+    TF_CAPI_EXPORT int TF_ImportGraphDefOptionsNumReturnOperations(const TF_ImportGraphDefOptions *opts);
+
+// Stores the outputs that were asked for, in order.
+TF_CAPI_EXPORT void TF_ImportGraphDefResultsReturnOutputs(TF_ImportGraphDefResults *results,
+    int *num_outputs, TF_Output **outputs);
+
+// Stores the operations that were asked for, in order.
+TF_CAPI_EXPORT void TF_ImportGraphDefResultsReturnOperations(TF_ImportGraphDefResults *results,
+    int *num_opers, TF_Operation ***opers);
+
+// Stores the keys of input mappings that were not used and name nothing in the GraphDef.
+
+    TF_CAPI_EXPORT void TF_ImportGraphDefResultsMissingUnusedInputMappings(TF_ImportGraphDefResults *results,
+    int *num_missing_unused_input_mappings, const char ***src_names, int **src_indexes);
+
+// Deletes results with their arrays; null is allowed.
+TF_CAPI_EXPORT void TF_DeleteImportGraphDefResults(TF_ImportGraphDefResults *results);
+
+// Imports a serialised GraphDef and returns what the options ask for; null on error, and the graph is as
+// before.
+TF_CAPI_EXPORT TF_ImportGraphDefResults *TF_GraphImportGraphDefWithResults(TF_Graph *graph,
+    const TF_Buffer *graph_def, const TF_ImportGraphDefOptions *options, TF_Status *status);
+
+// Not available: the buffer would hold a C++ object. Reports `TF_UNIMPLEMENTED`.
+
+    TF_CAPI_EXPORT TF_ImportGraphDefResults *TF_GraphImportGraphDefWithResultsNoSerialization(TF_Graph *_graph,
+    const TF_Buffer *_graph_def, const TF_ImportGraphDefOptions *_options, TF_Status *status);
+
+// Imports a serialised GraphDef and stores the outputs that the options ask for.
+TF_CAPI_EXPORT void TF_GraphImportGraphDefWithReturnOutputs(TF_Graph *graph,
+    const TF_Buffer *graph_def, const TF_ImportGraphDefOptions *options, TF_Output *return_outputs,
+    int num_return_outputs, TF_Status *status);
+
+// Imports a serialised GraphDef. On error the graph is as before.
+TF_CAPI_EXPORT void TF_GraphImportGraphDef(TF_Graph *graph, const TF_Buffer *graph_def,
+    const TF_ImportGraphDefOptions *options, TF_Status *status);
+
+// Returns options for a session in this process, with the default configuration.
+TF_CAPI_EXPORT TF_SessionOptions *TF_NewSessionOptions(void);
+
+// Deletes options; null is allowed.
+TF_CAPI_EXPORT void TF_DeleteSessionOptions(TF_SessionOptions *options);
+
+// Sets where sessions run: "" for this process.
+TF_CAPI_EXPORT void TF_SetTarget(TF_SessionOptions *options, const char *target);
+
+// Sets the configuration to a serialised `ConfigProto`.
+TF_CAPI_EXPORT void TF_SetConfig(TF_SessionOptions *options, const void *proto, size_t proto_len,
+    TF_Status *status);
+
+// Returns a session over `graph`, which stays alive as long as the session; null on error.
+TF_CAPI_EXPORT TF_Session *TF_NewSession(TF_Graph *graph, const TF_SessionOptions *opts,
+    TF_Status *status);
+
+// Not available yet. Reports `TF_UNIMPLEMENTED`.
+TF_CAPI_EXPORT TF_Session *TF_LoadSessionFromSavedModel(const TF_SessionOptions *_session_options,
+    const TF_Buffer *_run_options, const char *_export_dir, const char *const *_tags, int _tags_len,
+    TF_Graph *_graph, TF_Buffer *_meta_graph_def, TF_Status *status);
+
+// Ends a session: runs that come later fail with `TF_CANCELLED`.
+TF_CAPI_EXPORT void TF_CloseSession(TF_Session *session, TF_Status *status);
+
+// Deletes a session; null is allowed. No run may be in progress.
+TF_CAPI_EXPORT void TF_DeleteSession(TF_Session *session, TF_Status *status);
+
+// Takes in the operations that are new in the graph. From then on the session does not do so by
+// itself any more.
+TF_CAPI_EXPORT void TF_ExtendSession(TF_Session *session, TF_Status *status);
+
+// Runs what the outputs and targets need and stores a new tensor for each output, which the caller deletes.
+// On error all of them are null.
+//
+// `run_options` may be null, else it holds a serialised `RunOptions`. `run_metadata` may be null, else it is
+// empty and receives a serialised `RunMetadata`.
+TF_CAPI_EXPORT void TF_SessionRun(TF_Session *session, const TF_Buffer *run_options,
+    const TF_Output *inputs, TF_Tensor *const *input_values, int ninputs, const TF_Output *outputs,
+    TF_Tensor **output_values, int noutputs, const TF_Operation *const *target_opers, int ntargets,
+    TF_Buffer *run_metadata, TF_Status *status);
+
+// Returns the devices of a session, for the caller to delete.
+TF_CAPI_EXPORT TF_DeviceList *TF_SessionListDevices(TF_Session *session, TF_Status *status);
+
+// Deletes a list; null is allowed.
+TF_CAPI_EXPORT void TF_DeleteDeviceList(TF_DeviceList *list);
+
+// Returns the number of devices.
+TF_CAPI_EXPORT int TF_DeviceListCount(const TF_DeviceList *list);
+
+// Returns the full name of a device, which lives as long as the list; null on error.
+TF_CAPI_EXPORT const char *TF_DeviceListName(const TF_DeviceList *list, int index,
+    TF_Status *status);
+
+// Returns the type of a device, such as "CPU", which lives as long as the list; null on error.
+TF_CAPI_EXPORT const char *TF_DeviceListType(const TF_DeviceList *list, int index,
+    TF_Status *status);
+
+// Returns the memory of a device in bytes; -1 on error.
+TF_CAPI_EXPORT int64_t TF_DeviceListMemoryBytes(const TF_DeviceList *list, int index,
+    TF_Status *status);
+
+// Returns a number that tells this device from those of other sessions; 0 on error.
+TF_CAPI_EXPORT uint64_t TF_DeviceListIncarnation(const TF_DeviceList *list, int index,
+    TF_Status *status);
+
+// Returns the definitions of all ops as a serialised `OpList`, for the caller to delete.
+TF_CAPI_EXPORT TF_Buffer *TF_GetAllOpList(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* TENSORFLOW_C_C_API_H_ */

@@ -1,0 +1,8 @@
+#ifndef TENSORFLOW_CORE_PLATFORM_CTSTRING_H_
+#define TENSORFLOW_CORE_PLATFORM_CTSTRING_H_
+
+#include "tensorflow/c/tf_tstring.h"
+
+
+
+#endif  /* TENSORFLOW_CORE_PLATFORM_CTSTRING_H_ */

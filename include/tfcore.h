@@ -1,0 +1,19 @@
+#ifndef TFCORE_H_
+#define TFCORE_H_
+
+#include "tensorflow/c/c_api.h"
+
+
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Returns the version of tfcore itself, as a static string such as "0.1.0".
+TF_CAPI_EXPORT const char *tfcore_version(void);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* TFCORE_H_ */

@@ -1,0 +1,132 @@
+//! Which header is made of what.
+
+/// A header below `include/`.
+pub(crate) struct Header {
+    pub(crate) path: &'static str,
+    pub(crate) system: &'static [&'static str],
+    pub(crate) includes: &'static [&'static str],
+    /// Files of `src/capi`, in the order in which their functions appear.
+    pub(crate) sources: &'static [&'static str],
+    /// What the sources have and the header does not.
+    pub(crate) leave_out: &'static [&'static str],
+    /// What the header has and no function of it mentions.
+    pub(crate) add: &'static [&'static str],
+    /// C code before the declarations: what Rust cannot say.
+    pub(crate) before: &'static str,
+}
+
+/// Rust names with their names in C. A C enum holds any number, a Rust enum does not, so the functions
+/// take a struct around an integer where C passes one.
+pub(crate) const RENAMED: &[(&str, &str)] =
+    &[("TF_DataTypeNumber", "TF_DataType"), ("TF_CodeNumber", "TF_Code")];
+
+const NONE: Header = Header {
+    path: "",
+    system: &[],
+    includes: &[],
+    sources: &[],
+    leave_out: &[],
+    add: &[],
+    before: "",
+};
+
+pub(crate) const HEADERS: &[Header] = &[
+    Header {
+        path: "tensorflow/c/c_api_macros.h",
+        system: &["stddef.h"],
+        before: include_str!("../parts/c_api_macros.h"),
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/c/tf_attrtype.h",
+        sources: &["tf_attrtype.rs"],
+        add: &["TF_AttrType"],
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/c/tf_buffer.h",
+        system: &["stddef.h"],
+        includes: &["tensorflow/c/c_api_macros.h"],
+        sources: &["tf_buffer.rs"],
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/c/tf_datatype.h",
+        system: &["stddef.h"],
+        includes: &["tensorflow/c/c_api_macros.h"],
+        sources: &["tf_datatype.rs"],
+        add: &["TF_DataType"],
+        before: "// The older name.\n#define TF_COMPLEX TF_COMPLEX64",
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/c/tf_status.h",
+        includes: &["tensorflow/c/c_api_macros.h"],
+        sources: &["tf_status.rs", "tsl_status.rs"],
+        add: &["TF_Code"],
+        before: include_str!("../parts/tf_status.h"),
+        ..NONE
+    },
+    Header { path: "xla/tsl/c/tsl_status.h", includes: &["tensorflow/c/tf_status.h"], ..NONE },
+    Header {
+        path: "tensorflow/c/tf_tensor.h",
+        system: &["stdbool.h", "stddef.h", "stdint.h"],
+        includes: &[
+            "tensorflow/c/c_api_macros.h",
+            "tensorflow/c/tf_buffer.h",
+            "tensorflow/c/tf_datatype.h",
+            "tensorflow/c/tf_status.h",
+        ],
+        sources: &["tf_tensor.rs"],
+        before: include_str!("../parts/tf_tensor.h"),
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/c/tf_tstring.h",
+        system: &["stdbool.h", "stddef.h", "stdint.h"],
+        includes: &["tensorflow/c/c_api_macros.h", "tensorflow/c/tf_tensor.h"],
+        sources: &["tf_tstring.rs"],
+        leave_out: &["TF_TString", "TF_TString_Type"],
+        before: include_str!("../parts/tf_tstring.h"),
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/core/platform/ctstring.h",
+        includes: &["tensorflow/c/tf_tstring.h"],
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/c/c_api.h",
+        system: &["stddef.h", "stdint.h"],
+        includes: &[
+            "tensorflow/c/c_api_macros.h",
+            "tensorflow/c/tf_attrtype.h",
+            "tensorflow/c/tf_buffer.h",
+            "tensorflow/c/tf_datatype.h",
+            "tensorflow/c/tf_status.h",
+            "tensorflow/c/tf_tensor.h",
+            "tensorflow/c/tf_tstring.h",
+        ],
+        sources: &[
+            "version.rs",
+            "graph.rs",
+            "attr_set.rs",
+            "operation.rs",
+            "attr_get.rs",
+            "import.rs",
+            "session.rs",
+            "device_list.rs",
+            "registry.rs",
+        ],
+        leave_out: &["tfcore_version"],
+        before: include_str!("../parts/c_api.h"),
+        ..NONE
+    },
+    Header {
+        path: "tfcore.h",
+        includes: &["tensorflow/c/c_api.h"],
+        sources: &["version.rs"],
+        leave_out: &["TF_Version"],
+        ..NONE
+    },
+];
