@@ -16,11 +16,18 @@ pub struct TF_Tensor {
     tensor: Tensor,
     /// The dimensions as the client sees them: `TF_SetShape` may have set others than the buffer has.
     dims: Vec<i64>,
+    /// The size of the memory, which may be more than the elements need.
+    byte_size: usize,
 }
 
 impl TF_Tensor {
     pub(crate) fn new(tensor: Tensor) -> *mut TF_Tensor {
         Box::into_raw(Box::new(TF_Tensor::from(tensor)))
+    }
+
+    /// A tensor over `byte_size` bytes that the client has asked for.
+    fn sized(tensor: Tensor, byte_size: usize) -> *mut TF_Tensor {
+        Box::into_raw(Box::new(TF_Tensor { byte_size, ..TF_Tensor::from(tensor) }))
     }
 
     /// The tensor with the client's shape.
@@ -34,7 +41,8 @@ impl TF_Tensor {
 
 impl From<Tensor> for TF_Tensor {
     fn from(tensor: Tensor) -> TF_Tensor {
-        TF_Tensor { dims: tensor.shape().dims().to_vec(), tensor }
+        let (dims, byte_size) = (tensor.shape().dims().to_vec(), tensor.byte_size());
+        TF_Tensor { tensor, dims, byte_size }
     }
 }
 
@@ -68,7 +76,7 @@ pub unsafe extern "C" fn TF_NewTensor(
             return Err(invalid!("Argument 'data' is null"));
         }
         if dtype.is_plain() {
-            return Tensor::from_buffer(dtype, shape, buffer).map(TF_Tensor::new);
+            return Tensor::from_buffer(dtype, shape, buffer).map(|tensor| TF_Tensor::sized(tensor, len));
         }
         let needed = shape.count().checked_mul(dtype.size());
         let misaligned = !(data as usize).is_multiple_of(align_of::<u64>());
@@ -77,7 +85,7 @@ pub unsafe extern "C" fn TF_NewTensor(
         }
         // SAFETY: length and alignment have been checked, the elements are the caller's promise.
         let tensor = unsafe { Tensor::from_client_elements(dtype, shape, buffer) };
-        Ok(TF_Tensor::new(tensor))
+        Ok(TF_Tensor::sized(tensor, len))
     })
 }
 
@@ -114,7 +122,7 @@ pub unsafe extern "C" fn TF_AllocateTensor(
             return Tensor::zeros(dtype, shape).map(TF_Tensor::new);
         }
         let buffer = Buffer::allocate(DType::UINT8, len, None)?;
-        Tensor::from_buffer(dtype, shape, buffer).map(TF_Tensor::new)
+        Tensor::from_buffer(dtype, shape, buffer).map(|tensor| TF_Tensor::sized(tensor, len))
     })
 }
 
@@ -200,7 +208,7 @@ pub unsafe extern "C" fn TF_Dim(tensor: *const TF_Tensor, dim_index: c_int) -> i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TF_TensorByteSize(tensor: *const TF_Tensor) -> usize {
     // SAFETY: as the caller promises.
-    unsafe { tensor.as_ref() }.map_or(0, |tensor| tensor.tensor.available_bytes())
+    unsafe { tensor.as_ref() }.map_or(0, |tensor| tensor.byte_size)
 }
 
 /// Returns the address of the first element.

@@ -215,12 +215,12 @@ fn constant(node: &Node) -> Result<Option<Tensor>> {
     }
     let tensor = node.attrs.tensor("value")?.tensor().map_err(|error| error.at_node(&node.name))?;
     if tensor.dtype() != node.output_dtypes[0] {
-        return Err(tfcore_base::invalid!(
-            "dtype attr {} of Const '{}' is not that of its value, {}",
-            node.output_dtypes[0],
-            node.name,
-            tensor.dtype()
-        ));
+        let error = tfcore_base::invalid!(
+            "Type mismatch between value ({}) and dtype ({})",
+            tensor.dtype(),
+            node.output_dtypes[0]
+        );
+        return Err(error.at_node(&node.name));
     }
     Ok(Some(tensor))
 }

@@ -57,6 +57,19 @@ pub(crate) fn needed_nodes(
     Ok(order)
 }
 
+/// The nodes that must have run before `node`. A placeholder that is fed has, with its feed.
+fn controls<'n>(
+    nodes: &'n [Arc<Node>],
+    fed: &'n HashSet<OutputRef>,
+    node: &'n Node,
+) -> impl Iterator<Item = NodeId> + 'n {
+    node.control_inputs.iter().copied().filter(move |&id| {
+        let is_placeholder =
+            matches!(&*nodes[id.index()].op.name, "Placeholder" | "PlaceholderV2");
+        !(is_placeholder && fed.contains(&OutputRef::new(id, 0)))
+    })
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum State {
     Unseen,
@@ -69,8 +82,7 @@ fn check_order(nodes: &[Arc<Node>], fed: &HashSet<OutputRef>, order: &[NodeId]) 
     for &id in order {
         let node = &nodes[id.index()];
         let data = node.inputs.iter().filter(|edge| !fed.contains(&edge.source));
-        let mut sources =
-            data.map(|edge| edge.source.node).chain(node.control_inputs.iter().copied());
+        let mut sources = data.map(|edge| edge.source.node).chain(controls(nodes, fed, node));
         if sources.any(|source| !emitted[source.index()]) {
             return Err(invalid!("The graph has a cycle through node '{}'", node.name));
         }

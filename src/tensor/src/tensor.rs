@@ -244,7 +244,7 @@ impl Tensor {
     }
 
     /// Bytes from the first element to the end of the buffer, which may be more than the elements take.
-    pub fn available_bytes(&self) -> usize {
+    fn available_bytes(&self) -> usize {
         self.buffer.len() - self.offset
     }
 
