@@ -20,6 +20,8 @@ pub mod shape_ops;
 mod spec_reader;
 mod tensor_attr;
 mod tensor_proto;
+#[doc(hidden)]
+pub mod testing;
 
 pub use attr::{AttrList, AttrValue, Attrs, Func};
 pub use convert::{full_shape_from_proto, shape_from_proto, shape_to_proto};

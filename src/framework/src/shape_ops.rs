@@ -256,10 +256,10 @@ fn broadcast_dims(a: Dim, b: Dim) -> Result<Dim> {
         (Some(1), _) => Ok(b),
         (_, Some(1)) => Ok(a),
         // A known size above 1 decides: the other must be it, or 1.
-        (None, Some(_)) => Ok(b),
-        (Some(_), None) => Ok(a),
-        (None, None) if a.same(b) => Ok(a),
-        (None, None) => Ok(Dim::fresh()),
+        (None, Some(2..)) => Ok(b),
+        (Some(2..), None) => Ok(a),
+        _ if a.same(b) => Ok(a),
+        (None, _) | (_, None) => Ok(Dim::fresh()),
         (Some(_), Some(_)) => merge_dims(a, b),
     }
 }
@@ -274,8 +274,9 @@ mod tests {
 
     #[test]
     fn broadcasting() {
-        let cases: [(&[i64], &[i64], &str); 6] = [
+        let cases: [(&[i64], &[i64], &str); 7] = [
             (&[2, 3], &[3], "[2,3]"),
+            (&[-1], &[0], "[?]"),
             (&[2, 1], &[1, 3], "[2,3]"),
             (&[-1], &[3], "[3]"),
             (&[-1], &[1], "[?]"),
