@@ -5,12 +5,19 @@ use tfcore_framework::Registry;
 
 mod concat;
 mod constants;
+mod find;
+mod gather;
 mod identity;
 use tfcore_framework::movement;
+mod movement;
+mod one_hot;
+mod pad;
 mod queries;
 mod reshape;
 mod slice;
 mod split;
+mod tile;
+mod top_k;
 mod transpose;
 mod types;
 
@@ -18,10 +25,16 @@ mod types;
 pub fn register(r: &mut Registry) {
     concat::register(r);
     constants::register(r);
+    find::register(r);
+    gather::register(r);
     identity::register(r);
+    one_hot::register(r);
+    pad::register(r);
     queries::register(r);
     reshape::register(r);
     slice::register(r);
     split::register(r);
+    tile::register(r);
+    top_k::register(r);
     transpose::register(r);
 }

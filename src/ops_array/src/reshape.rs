@@ -261,7 +261,7 @@ fn bitcast_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
         };
         require!(
             last.value().is_none_or(|size| size == parts),
-            "Cannot bitcast due to shape. {last} does not match {parts}"
+            "Cannot bitcast from {to} to {from} due to shape. {last} does not match {parts}"
         );
     } else if from > to {
         dims.push(Dim::new((from / to) as i64));
@@ -295,19 +295,24 @@ fn bitcast_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 }
 
 fn ensure_shape_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
-    let shape = shape_ops::merge(ctx.input(0), ctx.attrs.shape("shape")?)?;
+    let expected = ctx.attrs.shape("shape")?;
+    let input = match expected.rank() {
+        Some(rank) => shape_ops::with_rank(ctx.input(0), rank)?,
+        None => ctx.input(0).clone(),
+    };
+    let shape = shape_ops::merge(expected, &input)?;
     ctx.set_output(0, shape);
     Ok(())
 }
 
 fn ensure_shape_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     let expected = init.attrs.shape("shape")?.clone();
+    let name = init.name.to_string();
     kernel(move |ctx| {
         let input = ctx.take_input(0)?;
         require!(
             expected.admits(input.shape()),
-            "Shape of tensor {} {} is not compatible with expected shape {expected}.",
-            "input",
+            "Shape of tensor {name} {} is not compatible with expected shape {expected}.",
             input.shape()
         );
         ctx.set_output(0, input);

@@ -65,16 +65,15 @@ fn slice_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     };
     // `begin` is no shape, but this is how its known values are found.
     let begin = ctx.operand_shape(1)?;
-    let shape = match ctx.operand_i64s(2)? {
-        Some(sizes) => {
+    let sizes = ctx.operand_shape(2)?;
+    let shape = match (ctx.operand_i64s(2)?, sizes.rank()) {
+        (Some(sizes), _) => {
             let begin = shape_ops::with_rank(&begin, sizes.len())?;
             sliced(&input, &begin, &sizes)?
         }
         // Sizes that are no constants are taken as a shape, in which no -1 occurs.
-        None => match ctx.operand_shape(2)? {
-            sizes if sizes.rank().is_some() => sizes,
-            _ => input.rank().map_or_else(PartialShape::unknown, PartialShape::of_rank),
-        },
+        (None, Some(_)) => sizes,
+        (None, None) => input.rank().map_or_else(PartialShape::unknown, PartialShape::of_rank),
     };
     ctx.set_output(0, shape);
     Ok(())

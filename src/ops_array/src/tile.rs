@@ -1,0 +1,175 @@
+//! Ops that repeat: `Tile`, `BroadcastTo`, `BroadcastArgs`.
+
+use tfcore_base::{DType, Result, invalid, require};
+use tfcore_framework::geometry::{StridedDim, StridedView};
+use tfcore_framework::{InferenceContext, OpContext, Registry, shape_ops};
+use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
+
+use crate::slice::output_view;
+use crate::types;
+
+pub(crate) fn register(r: &mut Registry) {
+    // `Tile(input: T, multiples: Tmultiples) -> output: T`, the whole repeated along each axis.
+    r.op("Tile").shape(tile_shape).cpu_for("Tmultiples", &types::indices(), |_| Ok(Box::new(tile)));
+    // `BroadcastTo(input: T, shape: Tidx) -> output: T`, dimensions of size 1 repeated.
+    r.op("BroadcastTo")
+        .shape(broadcast_to_shape)
+        .cpu_for("T", &types::all_and_float8(), |_| Ok(Box::new(broadcast_to)));
+    // `BroadcastArgs(s0: T, s1: T) -> r0: T`, the shape that two shapes broadcast to.
+    r.op("BroadcastArgs")
+        .shape(broadcast_args_shape)
+        .cpu_for("T", &types::indices(), |_| Ok(Box::new(broadcast_args)));
+}
+
+fn tile_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    shape_ops::with_rank(ctx.input(1), 1)?;
+    let mut multiples = ctx.operand_shape(1)?;
+    if let Some(rank) = ctx.input(0).rank() {
+        multiples = shape_ops::with_rank(&multiples, rank).map_err(|_| {
+            // The message is about the input, whose rank the multiples say.
+            let multiples = multiples.rank().unwrap_or_default();
+            invalid!("Shape must be rank {rank} but is rank {multiples}")
+        })?;
+    }
+    let Some(multiples) = multiples.dims() else {
+        return Ok(());
+    };
+    let input = shape_ops::with_rank(ctx.input(0), multiples.len())?;
+    let dims = multiples
+        .iter()
+        .enumerate()
+        .map(|(axis, &multiple)| shape_ops::multiply(input.dim(axis), multiple));
+    ctx.set_output(0, dims.collect::<Result<Vec<Dim>>>()?.into_iter().collect());
+    Ok(())
+}
+
+fn tile(ctx: &mut OpContext<'_>) -> Result<()> {
+    let (input, multiples) = (ctx.input(0)?, ctx.input(1)?);
+    require!(
+        multiples.rank() == 1,
+        "Expected multiples to be 1-D, but got shape {}",
+        multiples.shape()
+    );
+    require!(
+        multiples.count() == input.rank(),
+        "Expected multiples argument to be a vector of length {} but got length {}",
+        input.rank(),
+        multiples.count()
+    );
+    let shape = input.shape().clone();
+    let mut dims = Vec::with_capacity(shape.rank());
+    let mut view = Vec::with_capacity(2 * shape.rank());
+    let strides = shape.strides();
+    for (axis, &multiple) in multiples.to_i64s()?.iter().enumerate() {
+        require!(multiple >= 0, "Expected multiples[{axis}] >= 0, but got {multiple}");
+        let size = shape[axis].checked_mul(multiple);
+        dims.push(size.ok_or_else(|| invalid!("Tile: multiples[{axis}] = {multiple} overflows"))?);
+        // Every axis is two: which copy, and where in it.
+        view.push(StridedDim { size: multiple as usize, stride: 0 });
+        view.push(StridedDim { size: shape.dim(axis), stride: strides[axis] as isize });
+    }
+    output_repeated(ctx, view, Shape::new(&dims)?)
+}
+
+/// Sets output 0, of shape `shape`, by the view with these dimensions.
+fn output_repeated(ctx: &mut OpContext<'_>, dims: Vec<StridedDim>, shape: Shape) -> Result<()> {
+    if shape.count() == 0 {
+        let out = ctx.allocate_output(0, shape)?;
+        ctx.set_output(0, out);
+        return Ok(());
+    }
+    output_view(ctx, &StridedView::new(0, dims), shape)
+}
+
+fn broadcast_to_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    shape_ops::with_rank(ctx.input(1), 1)?;
+    let mut shape = ctx.operand_shape(1)?;
+    if let (Some(rank), Some(_)) = (shape.rank(), ctx.input(0).rank()) {
+        let input = shape_ops::with_rank_at_most(ctx.input(0), rank)?;
+        for (step, &dim) in input.dims().unwrap_or_default().iter().rev().enumerate() {
+            if dim.value().is_some_and(|size| size > 1) {
+                let axis = rank - 1 - step;
+                let merged = shape_ops::merge_dims(dim, shape.dim(axis))?;
+                shape = shape_ops::replace_dim(&shape, axis as i64, merged)?;
+            }
+        }
+    }
+    ctx.set_output(0, shape);
+    Ok(())
+}
+
+fn broadcast_to(ctx: &mut OpContext<'_>) -> Result<()> {
+    let (input, sizes) = (ctx.input(0)?, ctx.input(1)?);
+    require!(
+        sizes.rank() == 1,
+        "shape must be a vector of {{int32,int64}}, got shape {}",
+        sizes.shape()
+    );
+    let shape = Shape::new(&sizes.to_i64s()?)?;
+    let from = input.shape().clone();
+    let Some(missing) = shape.rank().checked_sub(from.rank()) else {
+        return Err(invalid!(
+            "Rank of input ({}) must be no greater than rank of output shape ({}).",
+            from.rank(),
+            shape.rank()
+        ));
+    };
+    let strides = from.strides();
+    let mut dims = Vec::with_capacity(shape.rank());
+    for axis in 0..shape.rank() {
+        let size = shape.dim(axis);
+        let inner = axis.checked_sub(missing);
+        let (own, stride) = inner.map_or((1, 0), |inner| (from.dim(inner), strides[inner]));
+        require!(own == size || own == 1, "Incompatible shapes: {from} vs. {shape}");
+        let stride = if own == 1 { 0 } else { stride as isize };
+        dims.push(StridedDim { size, stride });
+    }
+    output_repeated(ctx, dims, shape)
+}
+
+fn broadcast_args_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    let a = shape_ops::with_rank(ctx.input(0), 1)?.dim(0);
+    let b = shape_ops::with_rank(ctx.input(1), 1)?.dim(0);
+    let rank = match (a.value(), b.value()) {
+        (Some(a), Some(b)) => Dim::new(a.max(b)),
+        _ => Dim::UNKNOWN,
+    };
+    ctx.set_output(0, PartialShape::vector(rank));
+    Ok(())
+}
+
+fn broadcast_args(ctx: &mut OpContext<'_>) -> Result<()> {
+    let mut shapes = Vec::with_capacity(2);
+    for index in 0..2 {
+        let input = ctx.input(index)?;
+        require!(input.rank() == 1, "In[{index}] must be a vector.{}", input.shape());
+        shapes.push(input.to_i64s()?);
+    }
+    let rank = shapes[0].len().max(shapes[1].len());
+    let mut dims = Vec::with_capacity(rank);
+    for axis in 0..rank {
+        let at = |shape: &[i64]| (axis + shape.len()).checked_sub(rank).map_or(1, |at| shape[at]);
+        let (a, b) = (at(&shapes[0]), at(&shapes[1]));
+        require!(
+            a == b || a == 1 || b == 1,
+            "Incompatible shapes: {} vs. {}",
+            bracketed(&shapes[0]),
+            bracketed(&shapes[1])
+        );
+        dims.push(if a == 1 { b } else { a });
+    }
+    let out = match ctx.output_dtype(0) {
+        DType::INT64 => Tensor::from_slice(Shape::vector(rank), &dims)?,
+        // Each is one of the `int32` values that came in.
+        _ => {
+            let dims: Vec<i32> = dims.iter().map(|&size| size as i32).collect();
+            Tensor::from_slice(Shape::vector(rank), &dims)?
+        }
+    };
+    ctx.set_output(0, out);
+    Ok(())
+}
+
+fn bracketed(dims: &[i64]) -> String {
+    format!("[{}]", dims.iter().map(i64::to_string).collect::<Vec<_>>().join(","))
+}

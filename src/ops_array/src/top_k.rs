@@ -1,0 +1,313 @@
+//! `TopK` and `TopKV2`: the largest entries of each row.
+
+use std::cmp::Ordering;
+
+use num_traits::Num;
+use tfcore_base::{DType, Elem, Make, Pick, RealNumbers, Result, internal, require};
+use tfcore_framework::{
+    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
+};
+use tfcore_tensor::{Dim, Elems, PartialShape, Shape};
+
+use crate::movement::for_each_units;
+use crate::types;
+
+pub(crate) fn register(r: &mut Registry) {
+    // `TopK(input: T) -> (values: T, indices: int32)`, where `k` is an attr.
+    r.op("TopK").shape(|ctx| top_k_shape(ctx, attr_k)).cpu_for("T", &types::real(), top_k_kernel);
+    // `TopKV2(input: T, k: Tk) -> (values: T, indices: index_type)`: the `k` largest entries of each row
+    // and where they are; of equal ones the first.
+    r.op("TopKV2").shape(|ctx| top_k_shape(ctx, |ctx| ctx.operand_dim(1))).cpu_where(
+        vec![("T", types::real()), ("index_type", types::indices_and_int16())],
+        top_k_kernel,
+    );
+}
+
+fn attr_k(ctx: &InferenceContext<'_>) -> Result<Dim> {
+    let k = ctx.attrs.int("k")?;
+    require!(k >= 0, "Need k >= 0, got {k}");
+    Ok(Dim::new(k))
+}
+
+fn top_k_shape(
+    ctx: &mut InferenceContext<'_>,
+    k: impl Fn(&InferenceContext<'_>) -> Result<Dim>,
+) -> Result<()> {
+    let input = shape_ops::with_rank_at_least(ctx.input(0), 1)?;
+    let k = k(ctx)?;
+    let last = input.dims().and_then(|dims| dims.last().copied()).unwrap_or(Dim::UNKNOWN);
+    if let (Some(k), Some(last)) = (k.value(), last.value()) {
+        require!(last >= k, "input must have last dimension >= k = {k} but is {last}");
+    }
+    let outer = match input.rank() {
+        Some(_) => shape_ops::subshape(&input, 0, Some(-1))?,
+        None => PartialShape::unknown(),
+    };
+    let shape = shape_ops::concatenate(&outer, &PartialShape::vector(k));
+    ctx.set_output(0, shape.clone());
+    ctx.set_output(1, shape);
+    Ok(())
+}
+
+/// Finds, in one row, the indices of as many of the largest entries as `indices` has room for.
+type SelectRow = fn(Elems<'_>, &mut [usize], bool);
+
+struct Select;
+
+impl<T: Elem + Num + PartialOrd + Copy> Make<T, SelectRow> for Select {
+    fn make() -> SelectRow {
+        |row, indices, sorted| select(row.typed::<T>(), indices, sorted)
+    }
+}
+
+fn top_k_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let dtype = init.input_dtypes[0];
+    let select = <RealNumbers as Pick<Select, SelectRow>>::pick(dtype)
+        .ok_or_else(|| internal!("TopK has no kernel for type {dtype}"))?;
+    let sorted = init.attrs.bool("sorted")?;
+    let attr = if init.op.name.as_ref() == "TopK" { Some(init.attrs.int("k")?) } else { None };
+    kernel(move |ctx| {
+        let k = match attr {
+            Some(k) => k,
+            None => {
+                let k = ctx.input(1)?;
+                require!(k.rank() == 0, "k must be scalar, got shape {}", k.shape());
+                k.to_i64s()?[0]
+            }
+        };
+        top_k(ctx, k, sorted, select)
+    })
+}
+
+fn top_k(ctx: &mut OpContext<'_>, k: i64, sorted: bool, select: SelectRow) -> Result<()> {
+    let input = ctx.input(0)?;
+    require!(k >= 0, "Need k >= 0, got {k}");
+    require!(input.rank() >= 1, "input must be >= 1-D, got shape {}", input.shape());
+    let columns = input.dim(input.rank() - 1);
+    require!(columns as i64 >= k, "input must have at least k columns. Had {columns}, needed {k}");
+    let index_type = ctx.output_dtype(1);
+    let most = if index_type == DType::INT16 { i16::MAX as usize } else { i32::MAX as usize };
+    require!(
+        columns <= most || index_type == DType::INT64,
+        "{columns} columns are too many for indices of type {index_type}"
+    );
+    let mut dims = input.shape().dims().to_vec();
+    if let Some(last) = dims.last_mut() {
+        *last = k;
+    }
+    let shape = Shape::new(&dims)?;
+    let k = k as usize;
+    let mut values = ctx.allocate_output(0, shape.clone())?;
+    let mut indices = ctx.allocate_output(1, shape.clone())?;
+    if shape.count() > 0 {
+        let mut picked = vec![0i64; shape.count()];
+        let elems = input.elems();
+        let rows = tfcore_tensor::ElemsMut::of(&mut picked);
+        // A unit is a row of results, but the work is that of the row it comes from.
+        for_each_units(ctx.parallel(), rows, k, &|first, part| {
+            let mut chosen = vec![0; k];
+            for (number, out) in part.typed::<i64>().chunks_exact_mut(k).enumerate() {
+                let start = (first + number) * columns;
+                select(elems.slice(start..start + columns), &mut chosen, sorted);
+                for (out, &index) in out.iter_mut().zip(&chosen) {
+                    *out = index as i64;
+                }
+            }
+        });
+        write_values(elems, &picked, k, columns, values.elems_mut()?);
+        match index_type {
+            DType::INT16 => copy_as(&picked, indices.as_mut_slice::<i16>()?, |at| at as i16),
+            DType::INT32 => copy_as(&picked, indices.as_mut_slice::<i32>()?, |at| at as i32),
+            _ => copy_as(&picked, indices.as_mut_slice::<i64>()?, |at| at),
+        }
+    }
+    ctx.set_output(0, values);
+    ctx.set_output(1, indices);
+    Ok(())
+}
+
+fn copy_as<T>(from: &[i64], to: &mut [T], convert: fn(i64) -> T) {
+    for (to, &from) in to.iter_mut().zip(from) {
+        *to = convert(from);
+    }
+}
+
+fn write_values(
+    elems: Elems<'_>,
+    picked: &[i64],
+    k: usize,
+    columns: usize,
+    out: tfcore_tensor::ElemsMut<'_>,
+) {
+    struct Rows<'p> {
+        picked: &'p [i64],
+        k: usize,
+        columns: usize,
+    }
+    impl crate::movement::Movement for Rows<'_> {
+        fn run<E: Clone>(self, source: &[E], out: &mut [E]) {
+            for (index, (out, &at)) in out.iter_mut().zip(self.picked).enumerate() {
+                out.clone_from(&source[index / self.k * self.columns + at as usize]);
+            }
+        }
+    }
+    crate::movement::move_elems(elems, out, Rows { picked, k, columns });
+}
+
+/// With `sorted`, from the largest down; else in the order of the reference's heap, in which its
+/// unsorted results come.
+fn select<T: PartialOrd + Copy>(row: &[T], indices: &mut [usize], sorted: bool) {
+    let k = indices.len();
+    if k == 1 {
+        indices[0] = first_maximum(row);
+        return;
+    }
+    // Whether `a` comes before `b`.
+    let before = |a: usize, b: usize| {
+        if row[b] < row[a] {
+            true
+        } else if row[b] > row[a] {
+            false
+        } else {
+            a < b
+        }
+    };
+    // NaN is neither above nor below a number: behind all of them it leaves an order.
+    let order = |&a: &usize, &b: &usize| {
+        let is_nan = |index: usize| row[index] != row[index];
+        let by_value = match (is_nan(a), is_nan(b)) {
+            (false, false) => row[b].partial_cmp(&row[a]).unwrap_or(Ordering::Equal),
+            (a, b) => a.cmp(&b),
+        };
+        by_value.then(a.cmp(&b))
+    };
+    if k == row.len() {
+        for (index, slot) in indices.iter_mut().enumerate() {
+            *slot = index;
+        }
+        indices.sort_unstable_by(order);
+        return;
+    }
+    let mut heap = Heap { items: Vec::with_capacity(k + 1), before };
+    for index in 0..row.len() {
+        heap.offer(index, k);
+    }
+    heap.items.truncate(k);
+    if sorted {
+        heap.items.sort_unstable_by(order);
+    }
+    indices.copy_from_slice(&heap.items);
+}
+
+fn first_maximum<T: PartialOrd + Copy>(row: &[T]) -> usize {
+    let mut best = 0;
+    for (index, value) in row.iter().enumerate() {
+        // A NaN in the first place gives way to any number.
+        if *value > row[best] || (row[best] != row[best] && *value == *value) {
+            best = index;
+        }
+    }
+    best
+}
+
+/// The best `k` of a stream of indices, the worst of them in front. The steps are those of the
+/// standard heap algorithms, because the order of the items is visible in unsorted results.
+struct Heap<F> {
+    items: Vec<usize>,
+    before: F,
+}
+
+impl<F: Fn(usize, usize) -> bool> Heap<F> {
+    fn offer(&mut self, index: usize, k: usize) {
+        if self.items.len() <= k {
+            self.items.push(index);
+            if self.items.len() == k + 1 {
+                for parent in (0..self.items.len() / 2).rev() {
+                    let value = self.items[parent];
+                    self.sift(parent, self.items.len(), value);
+                }
+                self.drop_front();
+            }
+        } else if (self.before)(index, self.items[0]) {
+            self.items[k] = index;
+            self.drop_front();
+        }
+    }
+
+    /// Moves the worst item to the end, behind the heap of the others.
+    fn drop_front(&mut self) {
+        let last = self.items.len() - 1;
+        let value = self.items[last];
+        self.items[last] = self.items[0];
+        self.sift(0, last, value);
+    }
+
+    /// Puts `value` into the heap of the first `len` items at the free place `hole`: down to a leaf along
+    /// the children that come last, then up again to where it belongs.
+    fn sift(&mut self, hole: usize, len: usize, value: usize) {
+        let top = hole;
+        let mut hole = hole;
+        let mut child = hole;
+        while child < (len - 1) / 2 {
+            child = 2 * (child + 1);
+            if (self.before)(self.items[child], self.items[child - 1]) {
+                child -= 1;
+            }
+            self.items[hole] = self.items[child];
+            hole = child;
+        }
+        if len % 2 == 0 && child == (len - 2) / 2 {
+            child = 2 * (child + 1);
+            self.items[hole] = self.items[child - 1];
+            hole = child - 1;
+        }
+        while hole > top {
+            let parent = (hole - 1) / 2;
+            if !(self.before)(self.items[parent], value) {
+                break;
+            }
+            self.items[hole] = self.items[parent];
+            hole = parent;
+        }
+        self.items[hole] = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ties_go_to_the_lower_index() {
+        let row = [1.0f32, 3.0, 2.0, 3.0, -1.0, 2.0];
+        let cases: [(usize, &[usize]); 4] =
+            [(1, &[1]), (2, &[1, 3]), (4, &[1, 3, 2, 5]), (6, &[1, 3, 2, 5, 0, 4])];
+        for (k, expected) in cases {
+            let mut indices = vec![0; k];
+            select(&row, &mut indices, true);
+            assert_eq!(indices, expected, "k = {k}");
+        }
+    }
+
+    #[test]
+    fn the_heap_keeps_the_best() {
+        let row: Vec<i32> = (0..1000).map(|i| (i * 7919) % 1009).collect();
+        let mut indices = vec![0; 37];
+        select(&row, &mut indices, false);
+        let mut found: Vec<i32> = indices.iter().map(|&index| row[index]).collect();
+        found.sort();
+        let mut all = row.clone();
+        all.sort();
+        assert_eq!(found, all[1000 - 37..]);
+    }
+
+    #[test]
+    fn nan_is_no_reason_to_fail() {
+        let row: Vec<f32> = (0..64).map(|i| if i % 3 == 0 { f32::NAN } else { i as f32 }).collect();
+        for k in [1, 5, 64] {
+            let mut indices = vec![0; k];
+            select(&row, &mut indices, true);
+            assert_eq!(indices.iter().collect::<std::collections::HashSet<_>>().len(), k);
+        }
+    }
+}
