@@ -1,1 +1,25 @@
-//! Placeholder.
+//! Ops on state that outlives a step: variables behind refs and resource handles, and what updates them
+//! whole or in parts.
+#![forbid(unsafe_code)]
+
+mod arithmetic;
+mod assign;
+mod counter;
+mod gather;
+mod handle_shapes;
+mod indices;
+mod ref_variables;
+mod resource_variables;
+mod scatter;
+
+use tfcore_framework::Registry;
+
+/// Attaches the family's behaviour.
+pub fn register(r: &mut Registry) {
+    ref_variables::register(r);
+    resource_variables::register(r);
+    assign::register(r);
+    counter::register(r);
+    gather::register(r);
+    scatter::register(r);
+}

@@ -1,0 +1,174 @@
+//! How one element of a variable and one of an update make the new element.
+
+use num_complex::Complex;
+use tfcore_base::{BFloat16, DType, Elem, Half, Make, Pick, Result, internal, invalid};
+use tfcore_math::isa::vectorize;
+use tfcore_tensor::{Elems, ElemsMut};
+
+/// The loop of a rule for one dtype.
+#[derive(Clone, Copy)]
+pub(crate) struct Update {
+    /// Changes the target by an update of the same length, or by one element for all.
+    pub(crate) apply: fn(ElemsMut<'_>, Elems<'_>),
+    /// Refuses updates that the rule cannot apply.
+    pub(crate) check: fn(Elems<'_>) -> Result<()>,
+}
+
+impl Update {
+    /// The loop of rule `R` for `dtype`, one of set `S`.
+    ///
+    /// # Errors
+    /// `Internal` if the set lacks the dtype: the kernel is registered for more than it can do.
+    pub(crate) fn of<R, S: Pick<RuleForm<R>, Update>>(dtype: DType) -> Result<Update> {
+        S::pick(dtype).ok_or_else(|| internal!("No update loop for type {dtype}"))
+    }
+}
+
+/// What an update does to an element.
+pub(crate) trait Rule<T> {
+    fn apply(old: T, update: T) -> T;
+
+    /// # Errors
+    /// `InvalidArgument` for updates that the rule cannot apply.
+    fn check(_: &[T]) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Makes the loop of rule `R`.
+pub(crate) struct RuleForm<R>(std::marker::PhantomData<R>);
+
+impl<T: Elem + Copy, R: Rule<T>> Make<T, Update> for RuleForm<R> {
+    fn make() -> Update {
+        Update { apply: apply::<T, R>, check: |update| R::check(update.typed()) }
+    }
+}
+
+fn apply<T: Elem + Copy, R: Rule<T>>(target: ElemsMut<'_>, update: Elems<'_>) {
+    let (target, update) = (target.typed::<T>(), update.typed::<T>());
+    vectorize(
+        #[inline(always)]
+        || match update {
+            &[one] => target.iter_mut().for_each(|old| *old = R::apply(*old, one)),
+            _ => target.iter_mut().zip(update).for_each(|(old, &new)| *old = R::apply(*old, new)),
+        },
+    );
+}
+
+/// Numbers with the four operations as kernels do them: integers wrap.
+pub(crate) trait Arithmetic: Copy {
+    fn add(self, other: Self) -> Self;
+    fn sub(self, other: Self) -> Self;
+    fn mul(self, other: Self) -> Self;
+    fn div(self, other: Self) -> Self;
+    /// Whether dividing by this number has no result.
+    fn is_no_divisor(self) -> bool;
+}
+
+macro_rules! floating {
+    ($($t:ty)*) => {$(
+        impl Arithmetic for $t {
+            fn add(self, other: $t) -> $t { self + other }
+            fn sub(self, other: $t) -> $t { self - other }
+            fn mul(self, other: $t) -> $t { self * other }
+            fn div(self, other: $t) -> $t { self / other }
+            fn is_no_divisor(self) -> bool { false }
+        }
+    )*};
+}
+
+macro_rules! integer {
+    ($($t:ty)*) => {$(
+        impl Arithmetic for $t {
+            fn add(self, other: $t) -> $t { self.wrapping_add(other) }
+            fn sub(self, other: $t) -> $t { self.wrapping_sub(other) }
+            fn mul(self, other: $t) -> $t { self.wrapping_mul(other) }
+            fn div(self, other: $t) -> $t { self.wrapping_div(other) }
+            fn is_no_divisor(self) -> bool { self == 0 }
+        }
+    )*};
+}
+
+floating!(f32 f64 Half BFloat16 Complex<f32> Complex<f64>);
+integer!(i8 i16 i32 i64 u8 u16 u32 u64);
+
+/// `old + update`.
+pub(crate) struct Add;
+/// `old - update`.
+pub(crate) struct Sub;
+/// `old * update`.
+pub(crate) struct Mul;
+/// `old / update`; integers round towards zero.
+pub(crate) struct Div;
+/// The smaller of the two.
+pub(crate) struct Min;
+/// The larger of the two.
+pub(crate) struct Max;
+
+impl<T: Arithmetic> Rule<T> for Add {
+    fn apply(old: T, update: T) -> T {
+        old.add(update)
+    }
+}
+
+impl<T: Arithmetic> Rule<T> for Sub {
+    fn apply(old: T, update: T) -> T {
+        old.sub(update)
+    }
+}
+
+impl<T: Arithmetic> Rule<T> for Mul {
+    fn apply(old: T, update: T) -> T {
+        old.mul(update)
+    }
+}
+
+impl<T: Arithmetic> Rule<T> for Div {
+    fn apply(old: T, update: T) -> T {
+        old.div(update)
+    }
+
+    fn check(update: &[T]) -> Result<()> {
+        match update.iter().any(|value| value.is_no_divisor()) {
+            true => Err(invalid!("Integer division by zero")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl<T: PartialOrd> Rule<T> for Min {
+    fn apply(old: T, update: T) -> T {
+        if update < old { update } else { old }
+    }
+}
+
+impl<T: PartialOrd> Rule<T> for Max {
+    fn apply(old: T, update: T) -> T {
+        if update > old { update } else { old }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tfcore_base::{Numbers, RealNumbers};
+
+    #[test]
+    fn rules_by_dtype() {
+        let run = |update: Update, target: &mut [i8], by: &[i8]| {
+            (update.apply)(ElemsMut::of(target), Elems::of(by));
+        };
+        let numbers = Update::of::<Add, Numbers>(DType::INT8).unwrap();
+        let mut target = [127, 1];
+        run(numbers, &mut target, &[1, 2]);
+        assert_eq!(target, [-128, 3]);
+        let div = Update::of::<Div, Numbers>(DType::INT8).unwrap();
+        run(div, &mut target, &[-1]);
+        assert_eq!(target, [-128, -3]);
+        assert!((div.check)(Elems::of(&[1i8, 0])).is_err());
+        let max = Update::of::<Max, RealNumbers>(DType::INT8).unwrap();
+        run(max, &mut target, &[5, -5]);
+        assert_eq!(target, [5, -3]);
+        assert!(Update::of::<Max, RealNumbers>(DType::COMPLEX64).is_err());
+    }
+}

@@ -1,0 +1,188 @@
+//! Ops that change rows of a variable, chosen by index.
+//!
+//! `variable[indices[i, ...], ...] op= updates[i, ..., ...]`, or one scalar update for all rows. Rows
+//! that are named several times are changed several times, in order. All indices are checked first, so
+//! that an op that fails has changed nothing.
+
+use tfcore_base::{DType, Numbers, Pick, RealNumbers, Result, TypeSet, invalid, require};
+use tfcore_framework::{
+    InferenceContext, KernelInit, OpContext, OpEntry, Registry, kernel, shape_ops,
+};
+use tfcore_tensor::{Elems, PartialShape, Shape, Tensor};
+
+use crate::arithmetic::{Add, Div, Max, Min, Mul, RuleForm, Sub, Update};
+use crate::handle_shapes::variable_shape;
+use crate::indices::Indices;
+
+pub(crate) fn register(r: &mut Registry) {
+    // `ScatterUpdate(ref: Ref(T), indices: Tindices, updates: T) -> output_ref: Ref(T)`, replaces rows.
+    by_ref(r.op("ScatterUpdate"), movable(&[DType::RESOURCE]), |_| Ok(Change::Replace));
+    // `ScatterAdd`, `ScatterSub`, ... as `ScatterUpdate`, with the old row and the new one combined.
+    by_ref(r.op("ScatterAdd"), Numbers::dtypes(), combine::<Add, Numbers>);
+    by_ref(r.op("ScatterSub"), Numbers::dtypes(), combine::<Sub, Numbers>);
+    by_ref(r.op("ScatterMul"), Numbers::dtypes(), combine::<Mul, Numbers>);
+    by_ref(r.op("ScatterDiv"), Numbers::dtypes(), combine::<Div, Numbers>);
+    by_ref(r.op("ScatterMin"), RealNumbers::dtypes(), combine::<Min, RealNumbers>);
+    by_ref(r.op("ScatterMax"), RealNumbers::dtypes(), combine::<Max, RealNumbers>);
+
+    // `ResourceScatterUpdate(resource, indices: Tindices, updates: dtype)`, replaces rows.
+    by_handle(r.op("ResourceScatterUpdate"), movable(&[]), |_| Ok(Change::Replace));
+    // `ResourceScatterAdd`, `ResourceScatterSub`, ... as above.
+    by_handle(r.op("ResourceScatterAdd"), Numbers::dtypes(), combine::<Add, Numbers>);
+    by_handle(r.op("ResourceScatterSub"), Numbers::dtypes(), combine::<Sub, Numbers>);
+    by_handle(r.op("ResourceScatterMul"), Numbers::dtypes(), combine::<Mul, Numbers>);
+    by_handle(r.op("ResourceScatterDiv"), Numbers::dtypes(), combine::<Div, Numbers>);
+    by_handle(r.op("ResourceScatterMin"), RealNumbers::dtypes(), combine::<Min, RealNumbers>);
+    by_handle(r.op("ResourceScatterMax"), RealNumbers::dtypes(), combine::<Max, RealNumbers>);
+}
+
+/// What happens to a row.
+#[derive(Clone, Copy)]
+enum Change {
+    Replace,
+    Combine(Update),
+}
+
+/// The dtypes whose rows can be replaced.
+fn movable(more: &[DType]) -> Vec<DType> {
+    let mut dtypes = Numbers::dtypes();
+    dtypes.extend([DType::BOOL, DType::STRING, DType::VARIANT]);
+    dtypes.extend(more);
+    dtypes
+}
+
+fn combine<R, S: Pick<RuleForm<R>, Update>>(dtype: DType) -> Result<Change> {
+    Update::of::<R, S>(dtype).map(Change::Combine)
+}
+
+const INDEX_TYPES: &[DType] = &[DType::INT32, DType::INT64];
+
+fn by_ref(op: OpEntry<'_>, dtypes: Vec<DType>, change: fn(DType) -> Result<Change>) {
+    let constraints = vec![("T", dtypes), ("Tindices", INDEX_TYPES.to_vec())];
+    op.shape(ref_shape).cpu_where(constraints, move |init: &KernelInit<'_>| {
+        let change = change(init.attrs.dtype("T")?)?;
+        kernel(move |ctx| {
+            scatter(ctx, change, check_shapes)?;
+            let variable = ctx.input_ref(0)?.clone();
+            ctx.set_output_ref(0, variable);
+            Ok(())
+        })
+    });
+}
+
+fn by_handle(op: OpEntry<'_>, dtypes: Vec<DType>, change: fn(DType) -> Result<Change>) {
+    let constraints = vec![("dtype", dtypes), ("Tindices", INDEX_TYPES.to_vec())];
+    op.shape(handle_shape).cpu_where(constraints, move |init: &KernelInit<'_>| {
+        let change = change(init.attrs.dtype("dtype")?)?;
+        kernel(move |ctx| scatter(ctx, change, check_shapes_loosely))
+    });
+}
+
+fn ref_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    let variable = ctx.input(0).clone();
+    check_updates(ctx, &variable)?;
+    ctx.set_output(0, variable);
+    Ok(())
+}
+
+fn handle_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    let variable = variable_shape(ctx, 0, ctx.attrs.dtype("dtype")?)?;
+    check_updates(ctx, &variable)
+}
+
+fn check_updates(ctx: &InferenceContext<'_>, variable: &PartialShape) -> Result<()> {
+    let row = shape_ops::subshape(variable, 1, None)?;
+    let expected = shape_ops::concatenate(ctx.input(1), &row);
+    if ctx.input(2).rank() != Some(0) {
+        shape_ops::merge(ctx.input(2), &expected)?;
+    }
+    Ok(())
+}
+
+/// Checks the shapes of variable, indices and updates.
+type ShapeCheck = fn(&Shape, &Shape, &Shape) -> Result<()>;
+
+fn check_shapes(params: &Shape, indices: &Shape, updates: &Shape) -> Result<()> {
+    let expected = indices.iter().chain(&params[1..]);
+    match updates.rank() == 0 || updates.iter().eq(expected) {
+        true => Ok(()),
+        false => Err(unlike(params, indices, updates)),
+    }
+}
+
+/// As the reference has it for resources: the updates' rows may have other lengths than the variable's.
+fn check_shapes_loosely(params: &Shape, indices: &Shape, updates: &Shape) -> Result<()> {
+    let fits = updates.rank() == indices.rank() + params.rank() - 1 && updates.starts_with(indices);
+    match updates.rank() == 0 || fits {
+        true => Ok(()),
+        false => Err(unlike(params, indices, updates)),
+    }
+}
+
+fn unlike(params: &Shape, indices: &Shape, updates: &Shape) -> tfcore_base::Error {
+    invalid!(
+        "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got \
+         updates.shape {updates}, indices.shape {indices}, params.shape {params}"
+    )
+}
+
+fn scatter(ctx: &OpContext<'_>, change: Change, check: ShapeCheck) -> Result<()> {
+    let (indices, updates) = (ctx.input(1)?, ctx.input(2)?);
+    let variable = ctx.variable(0)?;
+    require!(
+        variable.dtype() == updates.dtype(),
+        "DType of scatter resource and updates does not match."
+    );
+    if let Change::Combine(update) = change {
+        (update.check)(updates.elems())?;
+    }
+    variable.update(&ctx.step().buffers, |params| {
+        require!(params.rank() > 0, "params must be at least 1-D, got shape []");
+        check(params.shape(), indices.shape(), updates.shape())?;
+        let rows = Indices::of(indices)?;
+        rows.check(indices.shape(), params.dim(0))?;
+        change_rows(params, rows, indices.count(), updates, change)
+    })
+}
+
+/// Changes the rows of `params` named by the first `count` of `rows`, which have been checked.
+fn change_rows(
+    params: &mut Tensor,
+    rows: Indices<'_>,
+    count: usize,
+    updates: &Tensor,
+    change: Change,
+) -> Result<()> {
+    if count == 0 || params.count() == 0 {
+        return Ok(());
+    }
+    let total = params.count();
+    let row_len = total / params.dim(0);
+    let update_len = updates.count() / count;
+    let mut target = params.elems_mut()?;
+    let source = updates.elems();
+    for k in 0..count {
+        let start = rows.get(k) as usize * row_len;
+        if updates.rank() == 0 {
+            let row = target.slice(start..start + row_len);
+            match change {
+                Change::Replace => row.fill(source),
+                Change::Combine(update) => (update.apply)(row, source),
+            }
+            continue;
+        }
+        let by: Elems<'_> = source.slice(k * update_len..(k + 1) * update_len);
+        match change {
+            // An update row of another length is written as it is, from where the row begins.
+            Change::Replace => {
+                let len = update_len.min(total - start);
+                target.slice(start..start + len).copy_from(by.slice(0..len));
+            }
+            Change::Combine(update) => {
+                let len = row_len.min(update_len);
+                (update.apply)(target.slice(start..start + len), by.slice(0..len));
+            }
+        }
+    }
+    Ok(())
+}
