@@ -17,5 +17,9 @@ pub fn registry() -> &'static Arc<Registry> {
 fn register_all(registry: &mut Registry) {
     tfcore_ops_array::register(registry);
     tfcore_ops_math::register(registry);
+    tfcore_ops_image::register(registry);
     tfcore_ops_nn::register(registry);
+    tfcore_ops_random::register(registry);
+    tfcore_ops_state::register(registry);
+    tfcore_ops_string::register(registry);
 }

@@ -76,7 +76,8 @@ pub unsafe extern "C" fn TF_NewTensor(
             return Err(invalid!("Argument 'data' is null"));
         }
         if dtype.is_plain() {
-            return Tensor::from_buffer(dtype, shape, buffer).map(|tensor| TF_Tensor::sized(tensor, len));
+            return Tensor::from_buffer(dtype, shape, buffer)
+                .map(|tensor| TF_Tensor::sized(tensor, len));
         }
         let needed = shape.count().checked_mul(dtype.size());
         let misaligned = !(data as usize).is_multiple_of(align_of::<u64>());

@@ -9,7 +9,6 @@ mod find;
 mod gather;
 mod identity;
 use tfcore_framework::movement;
-mod movement;
 mod one_hot;
 mod pad;
 mod queries;

@@ -9,6 +9,7 @@ mod binary;
 mod compare;
 mod cumulative;
 mod division;
+mod einsum;
 mod matmul;
 mod number;
 mod reduce;
@@ -21,6 +22,7 @@ pub fn register(r: &mut Registry) {
     compare::register(r);
     cumulative::register(r);
     division::register(r);
+    einsum::register(r);
     matmul::register(r);
     reduce::register(r);
     unary::register(r);
