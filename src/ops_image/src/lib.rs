@@ -1,1 +1,16 @@
-//! Placeholder.
+//! Ops on images.
+#![forbid(unsafe_code)]
+
+mod bicubic;
+mod bilinear;
+mod nearest;
+mod resize;
+
+use tfcore_framework::Registry;
+
+/// Attaches the behaviour of all ops of the family.
+pub fn register(r: &mut Registry) {
+    bilinear::register(r);
+    nearest::register(r);
+    bicubic::register(r);
+}

@@ -134,10 +134,7 @@ impl SliceSpec<'_> {
     }
 
     /// Replaces the ellipsis, which is at the end if there is none, by entries that take everything.
-    fn expand(
-        &self,
-        rank: usize,
-    ) -> Result<(SmallVec<[DenseEntry; 4]>, SmallVec<[OutputDim; 6]>)> {
+    fn expand(&self, rank: usize) -> Result<(SmallVec<[DenseEntry; 4]>, SmallVec<[OutputDim; 6]>)> {
         let has = |mask: u64, index: usize| mask >> index & 1 == 1;
         let count = self.strides.len();
         let ellipsis = (0..count).find(|&index| has(self.masks.ellipsis, index)).unwrap_or(count);
