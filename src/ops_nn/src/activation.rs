@@ -1,8 +1,6 @@
 //! Activations: element-wise functions of one tensor.
 
-use std::marker::PhantomData;
-
-use num_traits::AsPrimitive;
+use num_traits::{AsPrimitive, Float};
 use tfcore_base::{
     BFloat16, Elem, Floats, Half, Make, Pick, RealNumbers, Result, TypeSet, internal,
 };
@@ -14,154 +12,197 @@ use tfcore_tensor::{Elems, ElemsMut};
 
 pub(crate) fn register(r: &mut Registry) {
     // `Relu(features: T) -> activations: T`, `max(x, 0)`.
-    r.op("Relu").shape(shape_fns::unchanged).unary::<Relu, RealNumbers>();
+    r.op("Relu").shape(shape_fns::unchanged).cpu_for(
+        "T",
+        &RealNumbers::dtypes(),
+        clamp_kernel::<Relu>,
+    );
 
     // `Relu6(features: T) -> activations: T`, `min(max(x, 0), 6)`.
-    r.op("Relu6").shape(shape_fns::unchanged).unary::<Relu6, RealNumbers>();
+    r.op("Relu6").shape(shape_fns::unchanged).cpu_for(
+        "T",
+        &RealNumbers::dtypes(),
+        clamp_kernel::<Relu6>,
+    );
 
     // `Elu(features: T) -> activations: T`, `e^x - 1` below zero, else `x`.
-    r.op("Elu").shape(shape_fns::unchanged).unary::<Float<Elu>, Floats>();
+    r.op("Elu").shape(shape_fns::unchanged).unary::<Elu, Floats>();
 
     // `Selu(features: T) -> activations: T`, `scale · alpha · (e^x - 1)` below zero, else `scale · x`.
-    r.op("Selu").shape(shape_fns::unchanged).unary::<Float<Selu>, Floats>();
+    r.op("Selu").shape(shape_fns::unchanged).unary::<Selu, Floats>();
 
     // `Softplus(features: T) -> activations: T`, `log(1 + e^x)`.
-    r.op("Softplus").shape(shape_fns::unchanged).unary::<Float<Softplus>, Floats>();
+    r.op("Softplus").shape(shape_fns::unchanged).unary::<Softplus, Floats>();
 
     // `Softsign(features: T) -> activations: T`, `x / (1 + |x|)`.
-    r.op("Softsign").shape(shape_fns::unchanged).unary::<Float<Softsign>, Floats>();
+    r.op("Softsign").shape(shape_fns::unchanged).unary::<Softsign, Floats>();
 
     // `LeakyRelu(features: T) -> activations: T`, attr `alpha`: `alpha · x` below zero, else `x`.
     r.op("LeakyRelu").shape(shape_fns::unchanged).cpu_for("T", &RealNumbers::dtypes(), leaky_relu);
 }
 
+/// A bound below, and perhaps above, in place. The first so many elements lie in whole vectors.
+type ClampLoop = fn(ElemsMut<'_>, usize);
+
+/// The loop of `Relu` or `Relu6` for one type, and how many elements the reference has in a vector.
+#[derive(Clone, Copy)]
+struct Clamp {
+    run: ClampLoop,
+    lanes: usize,
+}
+
+/// A type with the bounds 0 and 6.
+trait Bounded: Elem + Copy + PartialOrd {
+    /// How many elements lie in a vector of those that turn -0 into 0. The reference's vectors of
+    /// `float` and `double` do; its scalar code and the other types keep -0.
+    const LANES: usize = usize::MAX;
+}
+
+impl Bounded for f32 {
+    const LANES: usize = 8;
+}
+
+impl Bounded for f64 {
+    const LANES: usize = 4;
+}
+
+macro_rules! bounded {
+    ($($t:ty)*) => { $(impl Bounded for $t {})* };
+}
+bounded!(Half BFloat16 i8 i16 i32 i64 u8 u16 u32 u64);
+
 struct Relu;
 
-impl<T: Elem + Copy + PartialOrd> Unary<T> for Relu {
-    type Out = T;
-
-    #[inline(always)]
-    fn apply(x: T) -> T {
-        // NaN compares false, and so is kept.
-        if x <= T::default() { T::default() } else { x }
+impl<T: Bounded> Make<T, Clamp> for Relu {
+    fn make() -> Clamp {
+        Clamp { run: |out, vectors| clamp::<T>(out, vectors, |x| x), lanes: T::LANES }
     }
 }
 
 struct Relu6;
 
-impl<T: Elem + Copy + PartialOrd> Unary<T> for Relu6
+impl<T: Bounded> Make<T, Clamp> for Relu6
 where
     u8: AsPrimitive<T>,
 {
-    type Out = T;
-
-    #[inline(always)]
-    fn apply(x: T) -> T {
-        let six = 6u8.as_();
-        let positive = if x <= T::default() { T::default() } else { x };
-        if positive > six { six } else { positive }
+    fn make() -> Clamp {
+        let run: ClampLoop = |out, vectors| {
+            let six = 6u8.as_();
+            clamp::<T>(out, vectors, |x| if x > six { six } else { x });
+        };
+        Clamp { run, lanes: T::LANES }
     }
 }
 
-/// A function of floats. Half types go through `f32`.
-trait Activation: 'static {
-    fn f32(x: f32) -> f32;
-    fn f64(x: f64) -> f64;
+#[inline(always)]
+fn clamp<T: Bounded>(out: ElemsMut<'_>, vectors: usize, above: impl Fn(T) -> T) {
+    let zero = T::default();
+    let (vectors, rest) = out.typed::<T>().split_at_mut(vectors);
+    vectorize(
+        #[inline(always)]
+        || {
+            // NaN compares false, and so is kept.
+            for x in vectors {
+                *x = above(if *x <= zero { zero } else { *x });
+            }
+            for x in rest {
+                *x = above(if *x < zero { zero } else { *x });
+            }
+        },
+    );
 }
 
-/// Makes an [`Activation`] an element-wise functor.
-struct Float<A>(PhantomData<A>);
+/// Elements that are copied and then bounded while they are in the cache.
+const BLOCK: usize = 2048;
 
-impl<A: Activation> Unary<f32> for Float<A> {
-    type Out = f32;
-    const COST: usize = 10;
-
-    #[inline(always)]
-    fn apply(x: f32) -> f32 {
-        A::f32(x)
-    }
-}
-
-impl<A: Activation> Unary<f64> for Float<A> {
-    type Out = f64;
-    const COST: usize = 20;
-
-    #[inline(always)]
-    fn apply(x: f64) -> f64 {
-        A::f64(x)
-    }
-}
-
-impl<A: Activation> Unary<Half> for Float<A> {
-    type Out = Half;
-    const COST: usize = 15;
-
-    #[inline(always)]
-    fn apply(x: Half) -> Half {
-        Half::from_f32(A::f32(x.to_f32()))
-    }
-}
-
-impl<A: Activation> Unary<BFloat16> for Float<A> {
-    type Out = BFloat16;
-    const COST: usize = 15;
-
-    #[inline(always)]
-    fn apply(x: BFloat16) -> BFloat16 {
-        BFloat16::from_f32(A::f32(x.to_f32()))
-    }
+fn clamp_kernel<F>(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>>
+where
+    RealNumbers: Pick<F, Clamp>,
+{
+    let dtype = init.input_dtypes[0].base();
+    let Clamp { run, lanes } = <RealNumbers as Pick<F, Clamp>>::pick(dtype)
+        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))?;
+    kernel(move |ctx: &mut OpContext<'_>| {
+        let shape = ctx.input(0)?.shape().clone();
+        let (mut out, forwarded) = ctx.forward_or_allocate(&[0], 0, shape)?;
+        let in_vectors = out.count() - out.count() % lanes;
+        let input = if forwarded.is_some() { None } else { Some(ctx.input(0)?.elems()) };
+        for_each_part(ctx.parallel(), out.elems_mut()?, 1, &|start, mut part| {
+            for at in (0..part.len()).step_by(BLOCK) {
+                let mut block = part.slice(at..part.len().min(at + BLOCK));
+                let start = start + at;
+                if let Some(input) = input {
+                    let source = matching(input, start, &block);
+                    block.reborrow().copy_from(source);
+                }
+                let vectors = in_vectors.saturating_sub(start).min(block.len());
+                run(block, vectors);
+            }
+        });
+        ctx.set_output(0, out);
+        Ok(())
+    })
 }
 
 struct Elu;
 
-impl Activation for Elu {
-    fn f32(x: f32) -> f32 {
-        if x < 0.0 { x.exp_m1() } else { x }
-    }
+impl<T: Elem + Float> Unary<T> for Elu {
+    type Out = T;
+    const COST: usize = 10;
 
-    fn f64(x: f64) -> f64 {
-        if x < 0.0 { x.exp_m1() } else { x }
+    #[inline(always)]
+    fn apply(x: T) -> T {
+        if x < T::zero() { x.exp() - T::one() } else { x }
     }
 }
 
-/// The constants with which activations keep mean 0 and variance 1.
-const SELU_SCALE: f64 = 1.050_700_987_355_480_5;
-const SELU_SCALE_ALPHA: f64 = 1.758_099_340_847_376_6;
+/// `scale` and `scale · alpha`, with which activations keep mean 0 and variance 1.
+pub(crate) fn selu_constants<T: Float>() -> (T, T) {
+    let constant = |value: f64| T::from(value).expect("a float holds a small number");
+    (constant(1.050_700_987_355_480_5), constant(1.758_099_340_847_376_6))
+}
 
 struct Selu;
 
-impl Activation for Selu {
-    fn f32(x: f32) -> f32 {
-        let (scale, scale_alpha) = (SELU_SCALE as f32, SELU_SCALE_ALPHA as f32);
-        if x < 0.0 { scale_alpha * x.exp_m1() } else { scale * x }
-    }
+impl<T: Elem + Float> Unary<T> for Selu {
+    type Out = T;
+    const COST: usize = 10;
 
-    fn f64(x: f64) -> f64 {
-        if x < 0.0 { SELU_SCALE_ALPHA * x.exp_m1() } else { SELU_SCALE * x }
+    #[inline(always)]
+    fn apply(x: T) -> T {
+        let (scale, scale_alpha) = selu_constants::<T>();
+        if x < T::zero() { scale_alpha * (x.exp() - T::one()) } else { scale * x }
     }
 }
 
 struct Softplus;
 
-impl Activation for Softplus {
-    fn f32(x: f32) -> f32 {
-        if x > 0.0 { x + (-x).exp().ln_1p() } else { x.exp().ln_1p() }
-    }
+impl<T: Elem + Float> Unary<T> for Softplus {
+    type Out = T;
+    const COST: usize = 20;
 
-    fn f64(x: f64) -> f64 {
-        if x > 0.0 { x + (-x).exp().ln_1p() } else { x.exp().ln_1p() }
+    #[inline(always)]
+    fn apply(x: T) -> T {
+        // Beyond the threshold the result rounds to one of its limits, x and e^x.
+        let threshold = T::epsilon().ln() + T::one() + T::one();
+        if x > -threshold {
+            x
+        } else if x < threshold {
+            x.exp()
+        } else {
+            x.exp().ln_1p()
+        }
     }
 }
 
 struct Softsign;
 
-impl Activation for Softsign {
-    fn f32(x: f32) -> f32 {
-        x / (1.0 + x.abs())
-    }
+impl<T: Elem + Float> Unary<T> for Softsign {
+    type Out = T;
 
-    fn f64(x: f64) -> f64 {
-        x / (1.0 + x.abs())
+    #[inline(always)]
+    fn apply(x: T) -> T {
+        x / (T::one() + x.abs())
     }
 }
 

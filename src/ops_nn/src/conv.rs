@@ -87,7 +87,7 @@ fn check_depths(input: Dim, filter: Dim, output: Dim) -> Result<()> {
 }
 
 /// Input, filter, output.
-type ConvLoop = fn(Parallel<'_>, &Conv2dGeometry, Elems<'_>, Elems<'_>, ElemsMut<'_>);
+pub(crate) type ConvLoop = fn(Parallel<'_>, &Conv2dGeometry, Elems<'_>, Elems<'_>, ElemsMut<'_>);
 
 struct ForwardForm;
 

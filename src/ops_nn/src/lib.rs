@@ -4,6 +4,7 @@
 mod activation;
 mod bias;
 mod conv;
+mod depthwise;
 mod pool;
 mod softmax;
 mod window_attrs;
@@ -17,4 +18,5 @@ pub fn register(r: &mut Registry) {
     softmax::register(r);
     pool::register(r);
     conv::register(r);
+    depthwise::register(r);
 }

@@ -200,7 +200,7 @@ impl Pooling {
     }
 
     fn check_depthwise(&self, channels: usize, depth: usize) -> Result<Pooled> {
-        if channels % depth != 0 {
+        if !channels.is_multiple_of(depth) {
             return Err(unimplemented_error!(
                 "Depthwise max pooling requires the depth window to evenly divide the input depth"
             ));

@@ -1,0 +1,140 @@
+//! `ResizeBilinear`.
+
+use num_traits::AsPrimitive;
+use tfcore_base::{Elem, Make, Pick, RealNumbers, Result, TypeSet, internal};
+use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, kernel};
+use tfcore_math::isa::vectorize;
+use tfcore_math::pool::{Parallel, par_chunks_mut};
+use tfcore_tensor::{Elems, Shape};
+
+use crate::resize::{Alignment, Resize, resize_shape};
+
+pub(crate) fn register(r: &mut Registry) {
+    // `ResizeBilinear(images: T, size: int32) -> resized_images: float`, attrs `align_corners`,
+    // `half_pixel_centers`: each pixel is interpolated between the four of the input around it.
+    r.op("ResizeBilinear").shape(resize_shape).cpu_for(
+        "T",
+        &RealNumbers::dtypes(),
+        bilinear_kernel,
+    );
+}
+
+fn bilinear_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let alignment = Alignment::new(init.attrs)?;
+    let dtype = init.input_dtypes[0].base();
+    let run = <RealNumbers as Pick<BilinearForm, BilinearLoop>>::pick(dtype)
+        .ok_or_else(|| internal!("ResizeBilinear has no kernel for type {dtype}"))?;
+    kernel(move |ctx: &mut OpContext<'_>| {
+        let resize = Resize::new(ctx)?;
+        let mut out = ctx.allocate_output(0, Shape::new(&resize.sizes())?)?;
+        if out.count() == 0 {
+            ctx.set_output(0, out);
+            return Ok(());
+        }
+        let rows = between(alignment, resize.in_h, resize.out_h);
+        let cols = between(alignment, resize.in_w, resize.out_w);
+        let images = ctx.input(0)?.elems();
+        run(ctx.parallel(), &resize, &rows, &cols, images, out.as_mut_slice::<f32>()?);
+        ctx.set_output(0, out);
+        Ok(())
+    })
+}
+
+/// Two neighbouring input pixels and how far from the first one towards the second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Between {
+    lower: usize,
+    upper: usize,
+    fraction: f32,
+}
+
+/// For each of `output` pixels along one axis, the `input` pixels that it lies between.
+fn between(alignment: Alignment, input: usize, output: usize) -> Vec<Between> {
+    let scale = alignment.scale(input, output);
+    (0..output)
+        .map(|index| {
+            let position = alignment.position(index, scale);
+            let floor = position.floor();
+            let upper = (position.ceil().max(0.0) as usize).min(input - 1);
+            let lower = (floor.max(0.0) as usize).min(upper);
+            Between { lower, upper, fraction: position - floor }
+        })
+        .collect()
+}
+
+type BilinearLoop = fn(Parallel<'_>, &Resize, &[Between], &[Between], Elems<'_>, &mut [f32]);
+
+struct BilinearForm;
+
+impl<T: Elem + AsPrimitive<f32>> Make<T, BilinearLoop> for BilinearForm {
+    fn make() -> BilinearLoop {
+        |parallel, resize, rows, cols, images, out| {
+            let (images, out_row) = (images.typed::<T>(), resize.out_row());
+            par_chunks_mut(parallel, out, out_row, 1 << 12, &|start, piece| {
+                for (row, out) in (start / out_row..).zip(piece.chunks_exact_mut(out_row)) {
+                    let (image, row) = (row / resize.out_h, rows[row % resize.out_h]);
+                    let source = |row: usize| {
+                        &images[(image * resize.in_h + row) * resize.in_row()..][..resize.in_row()]
+                    };
+                    let (top, bottom) = (source(row.lower), source(row.upper));
+                    interpolate_row(top, bottom, row.fraction, cols, resize.channels, out);
+                }
+            });
+        }
+    }
+}
+
+fn interpolate_row<T: AsPrimitive<f32>>(
+    top: &[T],
+    bottom: &[T],
+    fraction: f32,
+    cols: &[Between],
+    channels: usize,
+    out: &mut [f32],
+) {
+    vectorize(
+        #[inline(always)]
+        || {
+            for (out, col) in out.chunks_exact_mut(channels).zip(cols) {
+                let at = |row: &'_ [T], col: usize, channel: usize| -> f32 {
+                    row[col * channels + channel].as_()
+                };
+                for (channel, out) in out.iter_mut().enumerate() {
+                    let mix = |row: &[T]| {
+                        let left = at(row, col.lower, channel);
+                        left + (at(row, col.upper, channel) - left) * col.fraction
+                    };
+                    let (top, bottom) = (mix(top), mix(bottom));
+                    *out = top + (bottom - top) * fraction;
+                }
+            }
+        },
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pixels_lie_between_pixels() {
+        let edges = Alignment { align_corners: false, half_pixel_centers: false };
+        let at = |lower, upper, fraction| Between { lower, upper, fraction };
+        assert_eq!(
+            between(edges, 2, 4),
+            [at(0, 0, 0.0), at(0, 1, 0.5), at(1, 1, 0.0), at(1, 1, 0.5)]
+        );
+        let centers = Alignment { align_corners: false, half_pixel_centers: true };
+        assert_eq!(between(centers, 2, 1), [at(0, 1, 0.5)]);
+        assert_eq!(between(centers, 1, 2), [at(0, 0, 0.75), at(0, 0, 0.25)]);
+    }
+
+    #[test]
+    fn rows_are_mixed_along_both_axes() {
+        let (top, bottom) = ([0u8, 10, 100, 110], [20u8, 30, 120, 130]);
+        let cols = [Between { lower: 0, upper: 1, fraction: 0.5 }];
+        let mut out = [0.0; 2];
+        interpolate_row(&top, &bottom, 0.25, &cols, 2, &mut out);
+        assert_eq!(out, [55.0, 65.0]);
+    }
+}

@@ -1,0 +1,261 @@
+//! `DepthwiseConv2dNative` and its gradients: each channel is convolved with filters of its own.
+
+use tfcore_base::{
+    Code, Elem, Floats, Make, Pick, Result, TypeSet, internal, invalid, unimplemented_error,
+};
+use tfcore_framework::geometry::{ImageFormat, ImageWindow};
+use tfcore_framework::{
+    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
+};
+use tfcore_math::conv::{
+    Conv2dGeometry, depthwise_conv2d, depthwise_conv2d_backprop_filter,
+    depthwise_conv2d_backprop_input,
+};
+use tfcore_math::wide::Widen;
+use tfcore_tensor::{Shape, Tensor};
+
+use crate::conv::{ConvLoop, run_or_zero};
+use crate::window_attrs::{convolution_window, four};
+
+pub(crate) fn register(r: &mut Registry) {
+    // `DepthwiseConv2dNative(input: T, filter: T) -> output: T`, attrs as `Conv2D`; filter [rows, cols,
+    // channels, multiplier]: output channel `c · multiplier + m` is input channel `c` convolved with
+    // `filter[.., c, m]`.
+    r.op("DepthwiseConv2dNative").shape(depthwise_shape).cpu_for(
+        "T",
+        &Floats::dtypes(),
+        depthwise_kernel,
+    );
+
+    // `DepthwiseConv2dNativeBackpropInput(input_sizes: int32, filter: T, out_backprop: T) -> output: T`.
+    r.op("DepthwiseConv2dNativeBackpropInput").shape(|ctx| sized_by(ctx, 0)).cpu_for(
+        "T",
+        &Floats::dtypes(),
+        backprop_input_kernel,
+    );
+
+    // `DepthwiseConv2dNativeBackpropFilter(input: T, filter_sizes: int32, out_backprop: T) -> output: T`.
+    r.op("DepthwiseConv2dNativeBackpropFilter").shape(|ctx| sized_by(ctx, 1)).cpu_for(
+        "T",
+        &Floats::dtypes(),
+        backprop_filter_kernel,
+    );
+}
+
+fn depthwise_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    let input = shape_ops::with_rank(ctx.input(0), 4)?;
+    let filter = shape_ops::with_rank(ctx.input(1), 4)?;
+    let field = |name: &str, shown: &str| {
+        four(ctx.attrs, name, |len| {
+            invalid!(
+                "DepthwiseConv2D requires the {shown} attribute to contain 4 values, but got: {len}"
+            )
+        })
+    };
+    let strides = field("strides", "stride")?;
+    let dilations = field("dilations", "dilations")?;
+    let format = ImageFormat::from_attrs(ctx.attrs)?;
+    let channels = shape_ops::merge_dims(input.dim(format.channels()), filter.dim(2))?;
+    let out_channels = shape_ops::multiply(channels, filter.dim(3))?;
+    let window = ImageWindow::new(ctx.attrs, format, strides, dilations)?;
+    let rows = window.rows.output_dim(input.dim(format.rows()), filter.dim(0))?;
+    let cols = window.cols.output_dim(input.dim(format.cols()), filter.dim(1))?;
+    ctx.set_output(0, format.shape(input.dim(0), rows, cols, out_channels));
+    Ok(())
+}
+
+/// The output has the shape that input `index` holds.
+fn sized_by(ctx: &mut InferenceContext<'_>, index: usize) -> Result<()> {
+    shape_ops::with_rank(ctx.input(index), 1)?;
+    let sizes = ctx.operand_shape(index)?;
+    ctx.set_output(0, shape_ops::with_rank(&sizes, 4)?);
+    Ok(())
+}
+
+/// The window of a node, with what the CPU kernels can do.
+fn depthwise_window(init: &KernelInit<'_>) -> Result<ImageWindow> {
+    let window =
+        convolution_window(init.attrs).map_err(|error| error.with_code(Code::InvalidArgument))?;
+    if window.rows.stride != window.cols.stride {
+        return Err(invalid!(
+            "Current implementation only supports equal length strides in the row and column \
+             dimensions."
+        ));
+    }
+    if window.format != ImageFormat::Nhwc {
+        return Err(unimplemented_error!(
+            "Depthwise convolution on CPU is only supported for NHWC format"
+        ));
+    }
+    let [n, h, w, c] = window.dilations;
+    if (h, w) != (1, 1) {
+        return Err(unimplemented_error!(
+            "Current kernel implementation does not support dilations, received [{n} {h} {w} {c}]"
+        ));
+    }
+    Ok(window)
+}
+
+/// The geometry of a depthwise convolution whose input and filter are known.
+fn geometry(window: &ImageWindow, input: &Shape, filter: &Shape) -> Result<Conv2dGeometry> {
+    if input.rank() != 4 {
+        return Err(invalid!("input must be 4-dimensional{input}"));
+    }
+    if filter.rank() != 4 {
+        return Err(invalid!("filter must be 4-dimensional: {filter}"));
+    }
+    let (in_c, multiplier) = (input.dim(3), filter.dim(3));
+    if input[3] != filter[2] {
+        return Err(invalid!(
+            "input and filter must have the same depth: {} vs {}",
+            input[3],
+            filter[2]
+        ));
+    }
+    let rows = window.rows.places(input.dim(1), filter.dim(0))?;
+    let cols = window.cols.places(input.dim(2), filter.dim(1))?;
+    let out_c = in_c
+        .checked_mul(multiplier)
+        .ok_or_else(|| invalid!("depth_multiplier * in_depth overflows"))?;
+    Ok(Conv2dGeometry {
+        batch: input.dim(0),
+        in_h: input.dim(1),
+        in_w: input.dim(2),
+        in_c,
+        filter_h: filter.dim(0),
+        filter_w: filter.dim(1),
+        out_c,
+        out_h: rows.count,
+        out_w: cols.count,
+        stride_h: window.rows.stride as usize,
+        stride_w: window.cols.stride as usize,
+        dilation_h: 1,
+        dilation_w: 1,
+        pad_top: rows.before,
+        pad_left: cols.before,
+        groups: in_c,
+    })
+}
+
+struct ForwardForm;
+
+impl<T: Elem + Widen> Make<T, ConvLoop> for ForwardForm {
+    fn make() -> ConvLoop {
+        |par, g, input, filter, out| {
+            depthwise_conv2d(par, g, input.typed::<T>(), filter.typed(), out.typed());
+        }
+    }
+}
+
+struct InputForm;
+
+impl<T: Elem + Widen> Make<T, ConvLoop> for InputForm {
+    fn make() -> ConvLoop {
+        |par, g, filter, gradient, out| {
+            let (filter, gradient) = (filter.typed::<T>(), gradient.typed());
+            depthwise_conv2d_backprop_input(par, g, filter, gradient, out.typed());
+        }
+    }
+}
+
+struct FilterForm;
+
+impl<T: Elem + Widen> Make<T, ConvLoop> for FilterForm {
+    fn make() -> ConvLoop {
+        |par, g, input, gradient, out| {
+            let (input, gradient) = (input.typed::<T>(), gradient.typed());
+            depthwise_conv2d_backprop_filter(par, g, input, gradient, out.typed());
+        }
+    }
+}
+
+fn pick<F>(init: &KernelInit<'_>) -> Result<ConvLoop>
+where
+    Floats: Pick<F, ConvLoop>,
+{
+    let dtype = init.output_dtypes[0].base();
+    <Floats as Pick<F, ConvLoop>>::pick(dtype)
+        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))
+}
+
+fn depthwise_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let run = pick::<ForwardForm>(init)?;
+    let window = depthwise_window(init)?;
+    kernel(move |ctx: &mut OpContext<'_>| {
+        let (input, filter) = (ctx.input(0)?, ctx.input(1)?);
+        let g = geometry(&window, input.shape(), filter.shape())?;
+        let sizes = ImageFormat::Nhwc.sizes(g.batch, g.out_h, g.out_w, g.out_c);
+        let mut out = ctx.allocate_output(0, Shape::new(&sizes)?)?;
+        run_or_zero(run, ctx, &g, input, filter, &mut out)?;
+        ctx.set_output(0, out);
+        Ok(())
+    })
+}
+
+/// The shape in a vector of sizes; `name` is the argument's.
+fn shape_of(sizes: &Tensor, op: &str, name: &str) -> Result<Shape> {
+    if sizes.rank() != 1 {
+        return Err(invalid!("{op}: {name} input must be 1-dim, not {}", sizes.rank()));
+    }
+    Shape::new(&sizes.to_i64s()?)
+}
+
+/// The gradient must have the shape of the convolution's output.
+fn check_gradient(op: &str, g: &Conv2dGeometry, gradient: &Shape) -> Result<()> {
+    if gradient.rank() != 4 {
+        return Err(invalid!("{op}: out_backprop must be 4-dimensional"));
+    }
+    if gradient.dim(0) != g.batch {
+        return Err(invalid!("{op}: input and out_backprop must have the same batch size"));
+    }
+    for (actual, expected, name) in
+        [(gradient.dim(1), g.out_h, "rows"), (gradient.dim(2), g.out_w, "cols")]
+    {
+        if actual != expected {
+            return Err(invalid!(
+                "{op}: Number of {name} of out_backprop doesn't match computed:  actual = {actual}, \
+                 computed = {expected}"
+            ));
+        }
+    }
+    if gradient.dim(3) != g.out_c {
+        return Err(invalid!(
+            "{op}: depth_multiplier * in_depth not equal to out_depth: {} vs {}",
+            g.out_c,
+            gradient.dim(3)
+        ));
+    }
+    Ok(())
+}
+
+fn backprop_input_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    const OP: &str = "Conv2DBackpropInput";
+    let run = pick::<InputForm>(init)?;
+    let window = depthwise_window(init)?;
+    kernel(move |ctx: &mut OpContext<'_>| {
+        let (filter, gradient) = (ctx.input(1)?, ctx.input(2)?);
+        let input = shape_of(ctx.input(0)?, OP, "input_sizes")?;
+        let g = geometry(&window, &input, filter.shape())?;
+        check_gradient("DepthwiseConv2DBackpropInput", &g, gradient.shape())?;
+        let mut out = ctx.allocate_output(0, input)?;
+        run_or_zero(run, ctx, &g, filter, gradient, &mut out)?;
+        ctx.set_output(0, out);
+        Ok(())
+    })
+}
+
+fn backprop_filter_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    const OP: &str = "Conv2DBackpropFilter";
+    let run = pick::<FilterForm>(init)?;
+    let window = depthwise_window(init)?;
+    kernel(move |ctx: &mut OpContext<'_>| {
+        let (input, gradient) = (ctx.input(0)?, ctx.input(2)?);
+        let filter = shape_of(ctx.input(1)?, OP, "filter_sizes")?;
+        let g = geometry(&window, input.shape(), &filter)?;
+        check_gradient("DepthwiseConv2DBackpropFilter", &g, gradient.shape())?;
+        let mut out = ctx.allocate_output(0, filter)?;
+        run_or_zero(run, ctx, &g, input, gradient, &mut out)?;
+        ctx.set_output(0, out);
+        Ok(())
+    })
+}
