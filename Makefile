@@ -102,9 +102,11 @@ $(DEBUG)/capi-asan/%: capi_tests/%.c $(TEST_HEADERS) $(DEBUG)/lib/libtfcore.so.2
 conformance: release
 	$(CARGO) run --release -p tfcore-conformance -- --lib $(RELEASE)/lib/libtfcore.so.2
 
-# Each header alone, in both languages; then all of them together.
+# As the C functions make them; each header alone, in both languages; then all of them together.
 headers-check:
+	@$(need_cargo)
 	@$(need_cc)
+	$(CARGO) run -q -p tfcore-headers -- --check
 	@for header in $(HEADERS); do \
 	  echo "#include \"$$header\"" | $(CC) $(CFLAGS) -Iinclude -fsyntax-only -x c - || exit 1; \
 	  ! command -v $(CXX) >/dev/null || \

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Checks what the linker made of the library: its soname, what it exports, what it needs at run time, and that
-# programs linked with TensorFlow's libraries load it in their place.
+# Checks what the linker made of the library: its soname, what it exports (what the headers declare, and nothing
+# that missing.txt lists), what it needs at run time, and that programs linked with TensorFlow's libraries load it
+# in their place.
 #
 #     tools/symbols/check.sh path/to/libtfcore.so
 set -eu
@@ -15,13 +16,33 @@ fail() {
   exit 1
 }
 
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
 readelf -dW "$library" | grep -q 'SONAME.*\[libtfcore\.so\.2\]' || fail "its soname is not libtfcore.so.2"
 
 # Defined dynamic symbols: only the C API's and ours.
-exported=$(readelf --dyn-syms -W "$library" | awk '$5 ~ /GLOBAL|WEAK/ && $7 ~ /^[0-9]+$/ { sub(/@.*/, "", $8); print $8 }')
+exported=$(readelf --dyn-syms -W "$library" | awk '$5 ~ /GLOBAL|WEAK/ && $7 ~ /^[0-9]+$/ { sub(/@.*/, "", $8); print $8 }' |
+  LC_ALL=C sort)
 [ -n "$exported" ] || fail "exports nothing"
 strange=$(echo "$exported" | grep -Ev '^(TF|TFE|TSL|tfcore)_' || true)
 [ -z "$strange" ] || fail "exports $(echo "$strange" | head -5 | tr '\n' ' ')"
+
+# missing.txt lists the functions of TensorFlow's library that are not here yet. It only shrinks.
+tools=$(dirname "$0")
+LC_ALL=C sort -cu "$tools/missing.txt" || fail "missing.txt is not sorted"
+echo "$exported" > "$work/exported"
+found=$(LC_ALL=C comm -12 "$work/exported" "$tools/missing.txt")
+[ -z "$found" ] || fail "has what missing.txt lists, take it off: $(echo $found)"
+
+# What the headers declare and what is exported are the same. A declaration is the one place where the compiler's
+# view of the headers has a name before a parenthesis.
+echo '#include "tfcore.h"' | cc -E -P -I"$tools/../../include" - | grep -oE '\b(TF|TFE|TSL|tfcore)_\w+ *\(' |
+  tr -d ' (' | LC_ALL=C sort -u > "$work/declared"
+undeclared=$(LC_ALL=C comm -13 "$work/declared" "$work/exported")
+[ -z "$undeclared" ] || fail "exports what no header declares: $(echo $undeclared)"
+absent=$(LC_ALL=C comm -23 "$work/declared" "$work/exported")
+[ -z "$absent" ] || fail "lacks what the headers declare: $(echo $absent)"
 
 # A bare machine has these; anything else would have to be installed.
 needed=$(readelf -dW "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
@@ -29,8 +50,6 @@ strange=$(echo "$needed" | grep -Ev '^(libc|libm|libdl|libpthread|librt|libgcc_s
 [ -z "$strange" ] || fail "needs $strange"
 
 # A program linked with a stand-in for each of TensorFlow's libraries, then run with ours under its name.
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 mkdir "$work/theirs" "$work/ours"
 cp "$library" "$work/ours/libtensorflow.so.2"
 cat > "$work/theirs.c" <<'C'
