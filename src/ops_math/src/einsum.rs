@@ -78,11 +78,8 @@ impl Term {
                 rest = tail;
                 continue;
             }
-            if !letter.is_ascii_alphabetic() {
-                return Err(invalid!("Invalid character '{letter}' in einsum subscript: {text}"));
-            }
             term.labels.push(letter);
-            rest = &rest[1..];
+            rest = &rest[letter.len_utf8()..];
         }
         Ok(term)
     }

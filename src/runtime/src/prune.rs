@@ -17,7 +17,7 @@ pub(crate) fn needed_nodes(
     targets: &[NodeId],
 ) -> Result<Vec<NodeId>> {
     let fed: HashSet<OutputRef> = feeds.iter().copied().collect();
-    let mut state = vec![State::Unseen; nodes.len()];
+    let mut seen = vec![false; nodes.len()];
     let mut order = Vec::new();
     let mut stack: Vec<(NodeId, bool)> = Vec::new();
     let roots = fetches
@@ -29,28 +29,20 @@ pub(crate) fn needed_nodes(
         stack.push((root, false));
         while let Some((id, inputs_done)) = stack.pop() {
             if inputs_done {
-                state[id.index()] = State::Done;
                 order.push(id);
                 continue;
             }
-            match state[id.index()] {
-                State::Done => continue,
-                State::Open => continue,
-                State::Unseen => state[id.index()] = State::Open,
+            if std::mem::replace(&mut seen[id.index()], true) {
+                continue;
             }
             stack.push((id, true));
             let node = &nodes[id.index()];
             let data = node.inputs.iter().filter(|edge| !fed.contains(&edge.source));
-            let sources =
-                data.map(|edge| edge.source.node).chain(node.control_inputs.iter().copied());
-            for source in sources {
-                match state[source.index()] {
-                    State::Unseen => stack.push((source, false)),
-                    // Open nodes are ahead on the path or still waiting on the stack; a cycle shows when a
-                    // node is emitted before one that it reads.
-                    State::Open | State::Done => {}
-                }
-            }
+            let sources = data.map(|edge| edge.source.node).chain(controls(nodes, &fed, node));
+            // A source that is seen but not in the order yet closes a cycle; the check below reports it.
+            stack.extend(
+                sources.filter(|source| !seen[source.index()]).map(|source| (source, false)),
+            );
         }
     }
     check_order(nodes, &fed, &order)?;
@@ -67,13 +59,6 @@ fn controls<'n>(
         let is_placeholder = matches!(&*nodes[id.index()].op.name, "Placeholder" | "PlaceholderV2");
         !(is_placeholder && fed.contains(&OutputRef::new(id, 0)))
     })
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum State {
-    Unseen,
-    Open,
-    Done,
 }
 
 fn check_order(nodes: &[Arc<Node>], fed: &HashSet<OutputRef>, order: &[NodeId]) -> Result<()> {
