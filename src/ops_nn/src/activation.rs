@@ -234,7 +234,7 @@ where
 }
 
 /// A product that wraps in integer types.
-trait WrappingScale {
+pub(crate) trait WrappingScale {
     fn scale(self, factor: Self) -> Self;
 }
 

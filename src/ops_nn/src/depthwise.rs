@@ -87,6 +87,12 @@ fn depthwise_window(init: &KernelInit<'_>) -> Result<ImageWindow> {
             "Depthwise convolution on CPU is only supported for NHWC format"
         ));
     }
+    Ok(window)
+}
+
+/// The window of a convolution, which cannot be dilated.
+fn forward_window(init: &KernelInit<'_>) -> Result<ImageWindow> {
+    let window = depthwise_window(init)?;
     let [n, h, w, c] = window.dilations;
     if (h, w) != (1, 1) {
         return Err(unimplemented_error!(
@@ -94,6 +100,12 @@ fn depthwise_window(init: &KernelInit<'_>) -> Result<ImageWindow> {
         ));
     }
     Ok(window)
+}
+
+/// The window of a gradient. As in the reference, it takes no notice of dilations.
+fn backprop_window(init: &KernelInit<'_>) -> Result<ImageWindow> {
+    let window = depthwise_window(init)?;
+    ImageWindow::new(init.attrs, window.format, window.strides, [1; 4])
 }
 
 /// The geometry of a depthwise convolution whose input and filter are known.
@@ -180,7 +192,7 @@ where
 
 fn depthwise_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     let run = pick::<ForwardForm>(init)?;
-    let window = depthwise_window(init)?;
+    let window = forward_window(init)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let (input, filter) = (ctx.input(0)?, ctx.input(1)?);
         let g = geometry(&window, input.shape(), filter.shape())?;
@@ -197,46 +209,57 @@ fn shape_of(sizes: &Tensor, op: &str, name: &str) -> Result<Shape> {
     if sizes.rank() != 1 {
         return Err(invalid!("{op}: {name} input must be 1-dim, not {}", sizes.rank()));
     }
-    Shape::new(&sizes.to_i64s()?)
+    let sizes = sizes.to_i64s()?;
+    if let Some(axis) = sizes.iter().position(|&size| size < 0) {
+        return Err(invalid!("Dimension {axis} of {name} must be >= 0"));
+    }
+    Shape::new(&sizes)
 }
 
-/// The gradient must have the shape of the convolution's output.
-fn check_gradient(op: &str, g: &Conv2dGeometry, gradient: &Shape) -> Result<()> {
-    if gradient.rank() != 4 {
-        return Err(invalid!("{op}: out_backprop must be 4-dimensional"));
+/// The geometry of a gradient, checked against the shape of `out_backprop`; `op` begins the messages.
+fn backprop_geometry(
+    op: &str,
+    window: &ImageWindow,
+    input: &Shape,
+    filter: &Shape,
+    gradient: &Shape,
+) -> Result<Conv2dGeometry> {
+    for (shape, name) in [(input, "input"), (filter, "filter"), (gradient, "out_backprop")] {
+        if shape.rank() != 4 {
+            return Err(invalid!("{op}: {name} must be 4-dimensional"));
+        }
     }
-    if gradient.dim(0) != g.batch {
+    if input[0] != gradient[0] {
         return Err(invalid!("{op}: input and out_backprop must have the same batch size"));
     }
-    for (actual, expected, name) in
+    if input[3] != filter[2] {
+        return Err(invalid!("{op}: input and filter must have the same in_depth"));
+    }
+    let g = geometry(window, input, filter)?;
+    if gradient.dim(3) != g.out_c {
+        return Err(invalid!("{op}: depth_multiplier * in_depth not equal to out_depth"));
+    }
+    for (actual, computed, name) in
         [(gradient.dim(1), g.out_h, "rows"), (gradient.dim(2), g.out_w, "cols")]
     {
-        if actual != expected {
+        if actual != computed {
             return Err(invalid!(
-                "{op}: Number of {name} of out_backprop doesn't match computed:  actual = {actual}, \
-                 computed = {expected}"
+                "{op}: Number of {name} of out_backprop doesn't match computed: actual = {actual}, \
+                 computed = {computed}"
             ));
         }
     }
-    if gradient.dim(3) != g.out_c {
-        return Err(invalid!(
-            "{op}: depth_multiplier * in_depth not equal to out_depth: {} vs {}",
-            g.out_c,
-            gradient.dim(3)
-        ));
-    }
-    Ok(())
+    Ok(g)
 }
 
 fn backprop_input_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    const OP: &str = "Conv2DBackpropInput";
+    const OP: &str = "DepthwiseConv2DBackpropInput";
     let run = pick::<InputForm>(init)?;
-    let window = depthwise_window(init)?;
+    let window = backprop_window(init)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let (filter, gradient) = (ctx.input(1)?, ctx.input(2)?);
-        let input = shape_of(ctx.input(0)?, OP, "input_sizes")?;
-        let g = geometry(&window, &input, filter.shape())?;
-        check_gradient("DepthwiseConv2DBackpropInput", &g, gradient.shape())?;
+        let input = shape_of(ctx.input(0)?, "Conv2DBackpropInput", "input_sizes")?;
+        let g = backprop_geometry(OP, &window, &input, filter.shape(), gradient.shape())?;
         let mut out = ctx.allocate_output(0, input)?;
         run_or_zero(run, ctx, &g, filter, gradient, &mut out)?;
         ctx.set_output(0, out);
@@ -245,14 +268,13 @@ fn backprop_input_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 }
 
 fn backprop_filter_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    const OP: &str = "Conv2DBackpropFilter";
+    const OP: &str = "DepthwiseConv2DBackpropFilter";
     let run = pick::<FilterForm>(init)?;
-    let window = depthwise_window(init)?;
+    let window = backprop_window(init)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let (input, gradient) = (ctx.input(0)?, ctx.input(2)?);
-        let filter = shape_of(ctx.input(1)?, OP, "filter_sizes")?;
-        let g = geometry(&window, input.shape(), &filter)?;
-        check_gradient("DepthwiseConv2DBackpropFilter", &g, gradient.shape())?;
+        let filter = shape_of(ctx.input(1)?, "Conv2DBackpropFilter", "filter_sizes")?;
+        let g = backprop_geometry(OP, &window, input.shape(), &filter, gradient.shape())?;
         let mut out = ctx.allocate_output(0, filter)?;
         run_or_zero(run, ctx, &g, input, gradient, &mut out)?;
         ctx.set_output(0, out);

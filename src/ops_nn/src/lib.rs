@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod activation;
+mod activation_grad;
+mod batch_norm;
 mod bias;
 mod conv;
 mod depthwise;
@@ -14,9 +16,11 @@ use tfcore_framework::Registry;
 /// Attaches the behaviour of all ops of the family.
 pub fn register(r: &mut Registry) {
     activation::register(r);
+    activation_grad::register(r);
     bias::register(r);
     softmax::register(r);
     pool::register(r);
+    batch_norm::register(r);
     conv::register(r);
     depthwise::register(r);
 }

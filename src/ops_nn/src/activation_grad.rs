@@ -1,0 +1,182 @@
+//! The gradients of activations.
+
+use num_traits::{AsPrimitive, Float};
+use tfcore_base::{Elem, Floats, Make, Pick, RealNumbers, Result, TypeSet, internal, invalid};
+use tfcore_framework::{
+    Kernel, KernelInit, OpContext, Registry, for_each_part, kernel, matching, shape_fns,
+};
+use tfcore_math::isa::vectorize;
+use tfcore_tensor::{Elems, ElemsMut};
+
+use crate::activation::{WrappingScale, selu_constants};
+
+pub(crate) fn register(r: &mut Registry) {
+    let reals = RealNumbers::dtypes();
+    let floats = Floats::dtypes();
+    let shape = || shape_fns::merged(0, 1);
+
+    // `ReluGrad(gradients: T, features: T) -> backprops: T`, the gradients where `features > 0`.
+    r.op("ReluGrad").shape(shape()).cpu_for("T", &reals, grad_kernel::<ReluGrad, RealNumbers>);
+
+    // `Relu6Grad(gradients: T, features: T) -> backprops: T`, the gradients where `0 < features < 6`.
+    r.op("Relu6Grad").shape(shape()).cpu_for("T", &reals, grad_kernel::<Relu6Grad, RealNumbers>);
+
+    // `LeakyReluGrad(gradients: T, features: T) -> backprops: T`, attr `alpha`: the gradients where
+    // `features > 0`, and `alpha` times them elsewhere.
+    r.op("LeakyReluGrad").shape(shape()).cpu_for(
+        "T",
+        &reals,
+        grad_kernel::<LeakyReluGrad, RealNumbers>,
+    );
+
+    // `EluGrad(gradients: T, outputs: T) -> backprops: T`, `g · (y + 1)` below zero, else `g`.
+    r.op("EluGrad").shape(shape()).cpu_for("T", &floats, grad_kernel::<EluGrad, Floats>);
+
+    // `SeluGrad(gradients: T, outputs: T) -> backprops: T`, `g · (y + scale · alpha)` below zero, else
+    // `g · scale`.
+    r.op("SeluGrad").shape(shape()).cpu_for("T", &floats, grad_kernel::<SeluGrad, Floats>);
+
+    // `SoftplusGrad(gradients: T, features: T) -> backprops: T`, `g / (1 + e^-x)`.
+    r.op("SoftplusGrad").shape(shape()).cpu_for("T", &floats, grad_kernel::<SoftplusGrad, Floats>);
+
+    // `SoftsignGrad(gradients: T, features: T) -> backprops: T`, `g / (1 + |x|)²`.
+    r.op("SoftsignGrad").shape(shape()).cpu_for("T", &floats, grad_kernel::<SoftsignGrad, Floats>);
+}
+
+/// Gradients, features or outputs, the slope of `LeakyRelu`, result.
+type GradLoop = fn(Elems<'_>, Elems<'_>, f32, ElemsMut<'_>);
+
+fn grad_kernel<F, S: Pick<F, GradLoop>>(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let dtype = init.input_dtypes[0].base();
+    let op = init.op.clone();
+    let run =
+        S::pick(dtype).ok_or_else(|| internal!("{} has no kernel for type {dtype}", op.name))?;
+    let alpha = if init.attrs.contains("alpha") { init.attrs.float("alpha")? } else { 0.0 };
+    let name = init.name.to_string();
+    kernel(move |ctx: &mut OpContext<'_>| {
+        let (gradients, features) = (ctx.input(0)?, ctx.input(1)?);
+        if gradients.shape() != features.shape() {
+            return Err(invalid!(
+                "Inputs to operation {name} of type {} must have the same size and shape.  Input 0: {} \
+                 != input 1: {}",
+                op.name,
+                gradients.shape(),
+                features.shape()
+            ));
+        }
+        let mut out = ctx.allocate_output(0, gradients.shape().clone())?;
+        let (gradients, features) = (gradients.elems(), features.elems());
+        for_each_part(ctx.parallel(), out.elems_mut()?, 2, &|start, part| {
+            let features = matching(features, start, &part);
+            run(matching(gradients, start, &part), features, alpha, part);
+        });
+        ctx.set_output(0, out);
+        Ok(())
+    })
+}
+
+#[inline(always)]
+fn for_each<T: Elem + Copy>(
+    gradients: Elems<'_>,
+    features: Elems<'_>,
+    out: ElemsMut<'_>,
+    f: impl Fn(T, T) -> T,
+) {
+    let (gradients, features) = (gradients.typed::<T>(), features.typed::<T>());
+    let out = out.typed::<T>();
+    vectorize(
+        #[inline(always)]
+        || {
+            for ((out, &g), &x) in out.iter_mut().zip(gradients).zip(features) {
+                *out = f(g, x);
+            }
+        },
+    );
+}
+
+struct ReluGrad;
+
+impl<T: Elem + Copy + PartialOrd> Make<T, GradLoop> for ReluGrad {
+    fn make() -> GradLoop {
+        |g, x, _, out| {
+            for_each::<T>(g, x, out, |g, x| if x > T::default() { g } else { T::default() });
+        }
+    }
+}
+
+struct Relu6Grad;
+
+impl<T: Elem + Copy + PartialOrd> Make<T, GradLoop> for Relu6Grad
+where
+    u8: AsPrimitive<T>,
+{
+    fn make() -> GradLoop {
+        |g, x, _, out| {
+            let (zero, six) = (T::default(), 6u8.as_());
+            for_each::<T>(g, x, out, |g, x| if x > zero && x < six { g } else { zero });
+        }
+    }
+}
+
+struct LeakyReluGrad;
+
+impl<T: Elem + Copy + PartialOrd + WrappingScale> Make<T, GradLoop> for LeakyReluGrad
+where
+    f32: AsPrimitive<T>,
+{
+    fn make() -> GradLoop {
+        |g, x, alpha, out| {
+            let (zero, alpha) = (T::default(), alpha.as_());
+            for_each::<T>(g, x, out, |g, x| if x > zero { g } else { g.scale(alpha) });
+        }
+    }
+}
+
+struct EluGrad;
+
+impl<T: Elem + Float> Make<T, GradLoop> for EluGrad {
+    fn make() -> GradLoop {
+        |g, y, _, out| {
+            for_each::<T>(g, y, out, |g, y| if y < T::zero() { (y + T::one()) * g } else { g });
+        }
+    }
+}
+
+struct SeluGrad;
+
+impl<T: Elem + Float> Make<T, GradLoop> for SeluGrad {
+    fn make() -> GradLoop {
+        |g, y, _, out| {
+            let (scale, scale_alpha) = selu_constants::<T>();
+            for_each::<T>(
+                g,
+                y,
+                out,
+                |g, y| {
+                    if y < T::zero() { g * (y + scale_alpha) } else { g * scale }
+                },
+            );
+        }
+    }
+}
+
+struct SoftplusGrad;
+
+impl<T: Elem + Float> Make<T, GradLoop> for SoftplusGrad {
+    fn make() -> GradLoop {
+        |g, x, _, out| for_each::<T>(g, x, out, |g, x| g / ((-x).exp() + T::one()))
+    }
+}
+
+struct SoftsignGrad;
+
+impl<T: Elem + Float> Make<T, GradLoop> for SoftsignGrad {
+    fn make() -> GradLoop {
+        |g, x, _, out| {
+            for_each::<T>(g, x, out, |g, x| {
+                let root = T::one() + x.abs();
+                g / (root * root)
+            });
+        }
+    }
+}
