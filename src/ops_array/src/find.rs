@@ -4,7 +4,10 @@ use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 
 use num_traits::Zero;
-use tfcore_base::{DType, Elem, Make, Numbers, Pick, Result, internal, invalid, require};
+use tfcore_base::{
+    BFloat16, DType, Elem, Half, Make, Numbers, Pick, Result, internal, invalid, require,
+};
+use tfcore_framework::geometry::{StridedDim, StridedView};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
 };
@@ -12,7 +15,6 @@ use tfcore_tensor::{Dim, Elems, PartialShape, Shape, TString, Tensor};
 
 use crate::movement::copy_view;
 use crate::types;
-use tfcore_framework::geometry::{StridedDim, StridedView};
 
 pub(crate) fn register(r: &mut Registry) {
     // `Where(input: T) -> index: int64`, the positions of what is not zero, in row-major order.
@@ -228,12 +230,13 @@ fn group(elems: Elems<'_>, count: usize, width: usize) -> Result<Groups> {
         DType::STRING => group_by(elems.typed::<TString>(), count, width, |s| Some(s.as_bytes())),
         DType::FLOAT => group_by(elems.typed::<f32>(), count, width, |v| float_key((*v).into())),
         DType::DOUBLE => group_by(elems.typed::<f64>(), count, width, |v| float_key(*v)),
-        DType::HALF => {
-            group_by(elems.typed(), count, width, |v: &tfcore_base::Half| float_key(v.to_f64()))
-        }
-        DType::BFLOAT16 => {
-            group_by(elems.typed(), count, width, |v: &tfcore_base::BFloat16| float_key(v.to_f64()))
-        }
+        // The reference tells the two zeros of the short floats apart.
+        DType::HALF => group_by(elems.typed::<Half>(), count, width, |v| {
+            if v.is_nan() { None } else { Some(v.to_bits()) }
+        }),
+        DType::BFLOAT16 => group_by(elems.typed::<BFloat16>(), count, width, |v| {
+            if v.is_nan() { None } else { Some(v.to_bits()) }
+        }),
         dtype if dtype.is_integer() || dtype == DType::BOOL => equal_bits(elems),
         dtype => return Err(internal!("Unique has no kernel for type {dtype}")),
     })
