@@ -264,9 +264,12 @@ impl Draft<'_> {
             let needed = self.op.inputs.len();
             self.errors.push(format!("{num_inputs} inputs specified of {needed} inputs in Op"));
         }
+        if self.errors.is_empty() {
+            return Ok(self.attrs);
+        }
+        // Only now: to write an op's signature takes longer than to build most nodes.
         let context = format!("while building NodeDef '{name}' using {}", self.op);
         let message = match &self.errors[..] {
-            [] => return Ok(self.attrs),
             [one] => format!("{one} {context}"),
             many => format!("{} errors {context}:\n{}", many.len(), many.join("\n")),
         };

@@ -263,7 +263,12 @@ impl Import<'_> {
         }
         for node in &self.nodes {
             let name = format!("{}{}", self.prefix, node.name);
-            if self.graph.find(&name).is_some() {
+            // Without a prefix, a name must not be a scope of the graph either.
+            let taken = match self.prefix.is_empty() {
+                true => self.graph.is_name_or_scope(&name),
+                false => self.graph.find(&name).is_some(),
+            };
+            if taken {
                 return Err(invalid!("Node name '{name}' already exists in the Graph"));
             }
         }

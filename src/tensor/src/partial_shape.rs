@@ -76,13 +76,16 @@ impl fmt::Debug for Dim {
 /// A shape of which the rank or some sizes may be unknown.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct PartialShape {
-    dims: Option<SmallVec<[Dim; 4]>>,
+    has_rank: bool,
+    /// Empty without a rank. Not an `Option`: the tests under valgrind would see the optimiser look at the
+    /// length before it looks whether there is one.
+    dims: SmallVec<[Dim; 4]>,
 }
 
 impl PartialShape {
     /// A shape of which nothing is known.
     pub fn unknown() -> PartialShape {
-        PartialShape { dims: None }
+        PartialShape::default()
     }
 
     /// A shape of known rank, all sizes unknown, each with an identity of its own.
@@ -91,7 +94,7 @@ impl PartialShape {
     }
 
     pub fn scalar() -> PartialShape {
-        PartialShape { dims: Some(SmallVec::new()) }
+        PartialShape { has_rank: true, dims: SmallVec::new() }
     }
 
     pub fn vector(len: impl Into<Dim>) -> PartialShape {
@@ -120,37 +123,36 @@ impl PartialShape {
 
     /// The dimensions, if the rank is known.
     pub fn dims(&self) -> Option<&[Dim]> {
-        self.dims.as_deref()
+        self.has_rank.then_some(&self.dims)
     }
 
     pub fn rank(&self) -> Option<usize> {
-        self.dims.as_ref().map(|dims| dims.len())
+        self.has_rank.then_some(self.dims.len())
     }
 
     /// Dimension `axis`; unknown where the rank is unknown. The axis must be below a known rank.
     pub fn dim(&self, axis: usize) -> Dim {
-        self.dims.as_ref().map_or(Dim::UNKNOWN, |dims| dims[axis])
+        self.dims().map_or(Dim::UNKNOWN, |dims| dims[axis])
     }
 
     pub fn is_fully_known(&self) -> bool {
-        self.dims.as_ref().is_some_and(|dims| dims.iter().all(|dim| dim.is_known()))
+        self.dims().is_some_and(|dims| dims.iter().all(|dim| dim.is_known()))
     }
 
     /// The full shape, if everything is known and it is valid.
     pub fn to_shape(&self) -> Option<Shape> {
-        let dims: Option<SmallVec<[i64; 4]>> =
-            self.dims.as_ref()?.iter().map(|dim| dim.value()).collect();
+        let dims: Option<SmallVec<[i64; 4]>> = self.dims()?.iter().map(|dim| dim.value()).collect();
         Shape::new(&dims?).ok()
     }
 
     /// The number of elements, if everything is known.
     pub fn count(&self) -> Option<i64> {
-        self.dims.as_ref()?.iter().try_fold(1i64, |count, dim| count.checked_mul(dim.value()?))
+        self.dims()?.iter().try_fold(1i64, |count, dim| count.checked_mul(dim.value()?))
     }
 
     /// Whether a tensor of shape `shape` agrees with all that is known.
     pub fn admits(&self, shape: &[i64]) -> bool {
-        self.dims.as_ref().is_none_or(|dims| {
+        self.dims().is_none_or(|dims| {
             dims.len() == shape.len()
                 && dims.iter().zip(shape).all(|(dim, &size)| dim.value().is_none_or(|d| d == size))
         })
@@ -159,7 +161,7 @@ impl PartialShape {
 
 impl FromIterator<Dim> for PartialShape {
     fn from_iter<I: IntoIterator<Item = Dim>>(dims: I) -> PartialShape {
-        PartialShape { dims: Some(dims.into_iter().collect()) }
+        PartialShape { has_rank: true, dims: dims.into_iter().collect() }
     }
 }
 
@@ -172,7 +174,7 @@ impl From<&Shape> for PartialShape {
 impl fmt::Display for PartialShape {
     /// As messages show it: `[2,?]`, and `?` for unknown rank.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(dims) = &self.dims else {
+        let Some(dims) = self.dims() else {
             return f.write_str("?");
         };
         let texts: Vec<String> = dims.iter().map(Dim::to_string).collect();
