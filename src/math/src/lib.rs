@@ -20,3 +20,4 @@ pub mod philox;
 pub mod pool;
 pub mod reduce;
 pub mod wide;
+pub mod window;
