@@ -179,11 +179,14 @@ fn fold_windows<T: PoolElem>(
             out.fill(identity);
             g.for_each_input_pixel(first + i, |pixel| {
                 let values = &input[pixel * g.channels..][..g.channels];
-                vectorize(|| {
-                    for (out, &value) in out.iter_mut().zip(values) {
-                        *out = fold(*out, value);
-                    }
-                });
+                vectorize(
+                    #[inline(always)]
+                    || {
+                        for (out, &value) in out.iter_mut().zip(values) {
+                            *out = fold(*out, value);
+                        }
+                    },
+                );
             });
         }
     });
@@ -240,11 +243,14 @@ pub fn avg_pool<T: Widen<Wide: Float>>(
             for (i, out) in piece.chunks_exact_mut(g.channels).enumerate() {
                 let count = g.for_each_input_pixel(first + i, |pixel| {
                     let values = &input[pixel * g.channels..][..g.channels];
-                    vectorize(|| {
-                        for (out, &value) in out.iter_mut().zip(values) {
-                            *out = Sum::add(*out, value);
-                        }
-                    });
+                    vectorize(
+                        #[inline(always)]
+                        || {
+                            for (out, &value) in out.iter_mut().zip(values) {
+                                *out = Sum::add(*out, value);
+                            }
+                        },
+                    );
                 });
                 let count = <T::Wide as NumCast>::from(count).expect("every count is near a float");
                 for out in out {
