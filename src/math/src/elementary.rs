@@ -88,8 +88,7 @@ pub fn tanh_f32(x: f32) -> f32 {
     );
     let near_zero = p * z * x + x;
     let beyond = 1.0 - 2.0 / (exp_f32(2.0 * x.abs()) + 1.0);
-    let result = if x.abs() < 0.625 { near_zero } else { beyond };
-    result.copysign(x)
+    select(x.abs() < 0.625, near_zero, beyond).copysign(x)
 }
 
 /// The logistic function 1 / (1 + e^-x).
@@ -115,9 +114,9 @@ pub fn erf_f32(x: f32) -> f32 {
             0.128_379_106_522,
         ],
     );
-    // Farther out, 1 - erf is e to the power of a polynomial; from 4 on, erf rounds to 1.
+    // Farther out, 1 - erf is e to the power of minus a polynomial. It is fitted up to 4; from there on it is
+    // large enough for erf to round to 1.
     let a = x.abs();
-    let a = if a > 4.0 { 4.0 } else { a };
     let q = polynomial(
         a,
         [
@@ -132,7 +131,7 @@ pub fn erf_f32(x: f32) -> f32 {
         ],
     );
     let beyond = 1.0 - exp_f32(-q);
-    if x.abs() < 1.0 { p * x + x } else { beyond.copysign(x) }
+    select(x.abs() < 1.0, p * x + x, beyond.copysign(x))
 }
 
 /// e to the power of x.
@@ -168,6 +167,13 @@ fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
         sum = sum * x + coefficients[i];
     }
     sum
+}
+
+/// `a` or `b`, both of which are computed: a branch here would keep the loop around it scalar.
+#[inline(always)]
+fn select(condition: bool, a: f32, b: f32) -> f32 {
+    let mask = u32::from(condition).wrapping_neg();
+    f32::from_bits(a.to_bits() & mask | b.to_bits() & !mask)
 }
 
 /// 2 to the power of an exponent within the range of normal numbers.
@@ -269,7 +275,10 @@ mod tests {
     fn vectors_give_the_same_bits() {
         let x: Vec<f32> = (0..10_000).map(|i| (i as f32 - 5000.0) * 0.017).collect();
         let mut y = x.clone();
-        vectorize(|| y.iter_mut().for_each(|v| *v = tanh_f32(*v) + exp_f32(*v) * log_f32(*v)));
+        vectorize(
+            #[inline(always)]
+            || y.iter_mut().for_each(|v| *v = tanh_f32(*v) + exp_f32(*v) * log_f32(*v)),
+        );
         for (&x, &y) in x.iter().zip(&y) {
             let expected = tanh_f32(x) + exp_f32(x) * log_f32(x);
             assert!(

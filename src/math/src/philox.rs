@@ -9,6 +9,7 @@
 
 use half::{bf16, f16};
 
+use crate::isa::vectorize;
 use crate::pool::{Parallel, par_chunks_mut};
 
 /// Words that an op sets aside for each output, since a draw by rejection may need many.
@@ -16,6 +17,9 @@ pub const RESERVED_PER_OUTPUT: u64 = 256;
 
 /// Groups that are worth a thread of their own.
 const GROUPS_PER_CHUNK: usize = 2048;
+
+/// Groups that are drawn side by side, so that the compiler makes vectors of them.
+const BLOCK: usize = 16;
 
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
@@ -50,9 +54,9 @@ impl Philox {
 
     /// The next four words.
     pub fn next4(&mut self) -> [u32; 4] {
-        let out = self.peek();
+        let out = scramble(self.key, self.counter.map(|word| [word]));
         self.skip(1);
-        out
+        out.map(|[word]| word)
     }
 
     /// The generator `steps` groups further on.
@@ -61,22 +65,35 @@ impl Philox {
         self
     }
 
-    fn peek(&self) -> [u32; 4] {
-        let (mut key, mut x) = (self.key, self.counter);
-        for _ in 0..ROUNDS {
-            let (low0, high0) = widening_mul(MULTIPLIERS[0], x[0]);
-            let (low1, high1) = widening_mul(MULTIPLIERS[1], x[2]);
-            x = [high1 ^ x[1] ^ key[0], low1, high0 ^ x[3] ^ key[1], low0];
-            key = [key[0].wrapping_add(WEYL[0]), key[1].wrapping_add(WEYL[1])];
+    /// The next [`BLOCK`] groups, worked on side by side: word by word, then group by group.
+    #[inline(always)]
+    fn next_block(&mut self) -> [[u32; BLOCK]; 4] {
+        let mut x = [[0; BLOCK]; 4];
+        for i in 0..BLOCK {
+            for word in 0..4 {
+                x[word][i] = self.counter[word];
+            }
+            self.skip(1);
         }
-        x
+        scramble(self.key, x)
     }
 }
 
-/// The low and the high word of the product.
-fn widening_mul(a: u32, b: u32) -> (u32, u32) {
-    let [low, high] = words(u64::from(a) * u64::from(b));
-    (low, high)
+/// Turns counters into random words.
+#[inline(always)]
+fn scramble<const N: usize>(mut key: [u32; 2], mut x: [[u32; N]; 4]) -> [[u32; N]; 4] {
+    for _ in 0..ROUNDS {
+        for i in 0..N {
+            let p0 = u64::from(MULTIPLIERS[0]) * u64::from(x[0][i]);
+            let p1 = u64::from(MULTIPLIERS[1]) * u64::from(x[2][i]);
+            x[0][i] = (p1 >> 32) as u32 ^ x[1][i] ^ key[0];
+            x[1][i] = p1 as u32;
+            x[2][i] = (p0 >> 32) as u32 ^ x[3][i] ^ key[1];
+            x[3][i] = p0 as u32;
+        }
+        key = [key[0].wrapping_add(WEYL[0]), key[1].wrapping_add(WEYL[1])];
+    }
+    x
 }
 
 /// The low and the high word.
@@ -211,65 +228,74 @@ random_float!(bf16, to_bf16, bf16::from_f32);
 
 /// Fills `out` with values uniform in [0, 1).
 pub fn fill_uniform<T: RandomFloat>(par: Parallel, start: Philox, out: &mut [T]) {
-    fill(par, start, 1, out, |stream| T::uniform(stream.next4()));
+    fill(par, start, out, T::uniform);
 }
 
 /// Fills `out` with standard normal values.
 pub fn fill_normal<T: RandomFloat>(par: Parallel, start: Philox, out: &mut [T]) {
-    fill(par, start, 1, out, |stream| T::normal(stream.next4()));
+    fill(par, start, out, T::normal);
 }
 
 /// Fills `out` with standard normal values between -2 and 2.
 pub fn fill_truncated_normal<T: RandomFloat>(par: Parallel, start: Philox, out: &mut [T]) {
-    let steps = RESERVED_PER_OUTPUT * (size_of::<T::Group>() / size_of::<T>()) as u64 / 4;
-    fill(par, start, steps, out, T::truncated_normal);
+    let group = size_of::<T::Group>() / size_of::<T>();
+    let steps = RESERVED_PER_OUTPUT * group as u64 / 4;
+    par_chunks_mut(par, out, group, group * GROUPS_PER_CHUNK / 4, &|first, piece| {
+        let mut position = start.after((first / group) as u64 * steps);
+        for out in piece.chunks_mut(group) {
+            let mut stream = position;
+            position.skip(steps);
+            out.copy_from_slice(&T::truncated_normal(&mut stream).as_ref()[..out.len()]);
+        }
+    });
 }
 
 /// Fills `out` with integers in [`low`, `high`). Panics unless `low < high`.
 pub fn fill_uniform_i32(par: Parallel, start: Philox, low: i32, high: i32, out: &mut [i32]) {
     assert!(low < high, "fill_uniform_i32: empty range");
     let range = high.wrapping_sub(low) as u32;
-    fill(par, start, 1, out, |stream| stream.next4().map(|x| low.wrapping_add((x % range) as i32)));
+    fill(par, start, out, |words| words.map(|x| low.wrapping_add((x % range) as i32)));
 }
 
 /// Fills `out` with integers in [`low`, `high`). Panics unless `low < high`.
 pub fn fill_uniform_i64(par: Parallel, start: Philox, low: i64, high: i64, out: &mut [i64]) {
     assert!(low < high, "fill_uniform_i64: empty range");
     let range = high.wrapping_sub(low) as u64;
-    fill(par, start, 1, out, |stream| {
-        wide(stream.next4()).map(|x| low.wrapping_add((x % range) as i64))
-    });
+    fill(par, start, out, |words| wide(words).map(|x| low.wrapping_add((x % range) as i64)));
 }
 
 /// Fills `out` with the words of the stream: integers over the full range of 32 bits.
 pub fn fill_words_u32(par: Parallel, start: Philox, out: &mut [u32]) {
-    fill(par, start, 1, out, Philox::next4);
+    fill(par, start, out, |words| words);
 }
 
 /// Fills `out` with pairs of words, low word first: integers over the full range of 64 bits.
 pub fn fill_words_u64(par: Parallel, start: Philox, out: &mut [u64]) {
-    fill(par, start, 1, out, |stream| wide(stream.next4()));
+    fill(par, start, out, wide);
 }
 
 fn wide(x: [u32; 4]) -> [u64; 2] {
     [u64::from(x[0]) | u64::from(x[1]) << 32, u64::from(x[2]) | u64::from(x[3]) << 32]
 }
 
-/// Fills `out` group by group; group i is drawn from a stream that begins `i · steps` after `start`.
+/// Fills `out` group by group; group i comes from the words of step i after `start`.
 fn fill<T: Copy + Send, G: AsRef<[T]>>(
     par: Parallel,
     start: Philox,
-    steps: u64,
     out: &mut [T],
-    draw: impl Fn(&mut Philox) -> G + Sync,
+    draw: impl Fn([u32; 4]) -> G + Sync,
 ) {
     let group = size_of::<G>() / size_of::<T>();
     par_chunks_mut(par, out, group, group * GROUPS_PER_CHUNK, &|first, piece| {
-        let mut position = start.after((first / group) as u64 * steps);
-        for out in piece.chunks_mut(group) {
-            let mut stream = position;
-            position.skip(steps);
-            out.copy_from_slice(&draw(&mut stream).as_ref()[..out.len()]);
+        let mut stream = start.after((first / group) as u64);
+        for block in piece.chunks_mut(group * BLOCK) {
+            let words = vectorize(
+                #[inline(always)]
+                || stream.next_block(),
+            );
+            for (i, out) in block.chunks_mut(group).enumerate() {
+                out.copy_from_slice(&draw(words.map(|word| word[i])).as_ref()[..out.len()]);
+            }
         }
     });
 }

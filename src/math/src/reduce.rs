@@ -141,26 +141,29 @@ fn fold_run<R: Reducer<T>, T: Copy>(values: &[T]) -> R::Acc {
         let (left, right) = values.split_at(middle);
         return R::merge(fold_run::<R, T>(left), fold_run::<R, T>(right));
     }
-    vectorize(|| {
-        let (chunks, rest) = values.as_chunks::<LANES>();
-        let mut lanes = [R::IDENTITY; LANES];
-        for chunk in chunks {
-            for i in 0..LANES {
-                lanes[i] = R::merge(lanes[i], R::lift(chunk[i]));
+    vectorize(
+        #[inline(always)]
+        || {
+            let (chunks, rest) = values.as_chunks::<LANES>();
+            let mut lanes = [R::IDENTITY; LANES];
+            for chunk in chunks {
+                for i in 0..LANES {
+                    lanes[i] = R::merge(lanes[i], R::lift(chunk[i]));
+                }
             }
-        }
-        for (lane, &value) in lanes.iter_mut().zip(rest) {
-            *lane = R::merge(*lane, R::lift(value));
-        }
-        let mut width = LANES / 2;
-        while width > 0 {
-            for i in 0..width {
-                lanes[i] = R::merge(lanes[i], lanes[i + width]);
+            for (lane, &value) in lanes.iter_mut().zip(rest) {
+                *lane = R::merge(*lane, R::lift(value));
             }
-            width /= 2;
-        }
-        lanes[0]
-    })
+            let mut width = LANES / 2;
+            while width > 0 {
+                for i in 0..width {
+                    lanes[i] = R::merge(lanes[i], lanes[i + width]);
+                }
+                width /= 2;
+            }
+            lanes[0]
+        },
+    )
 }
 
 /// Reduces `rows` rows, which begin `stride` apart, column by column into `accs`, which holds identities.
@@ -181,13 +184,16 @@ fn fold_columns<R: Reducer<T>, T: Copy>(
         }
         return;
     }
-    vectorize(|| {
-        for row in 0..rows {
-            for (acc, &value) in accs.iter_mut().zip(&values[row * stride..]) {
-                *acc = R::merge(*acc, R::lift(value));
+    vectorize(
+        #[inline(always)]
+        || {
+            for row in 0..rows {
+                for (acc, &value) in accs.iter_mut().zip(&values[row * stride..]) {
+                    *acc = R::merge(*acc, R::lift(value));
+                }
             }
-        }
-    });
+        },
+    );
 }
 
 /// The sum; 0 of nothing. Integers wrap, half types are summed in f32.

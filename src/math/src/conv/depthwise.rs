@@ -37,7 +37,10 @@ pub fn depthwise_conv2d<T: Widen>(
                     };
                     let x = &input[((image * g.in_h + ih) * g.in_w + iw) * g.in_c..][..g.in_c];
                     let w = &filter[cell * g.out_c..][..g.out_c];
-                    vectorize(|| add_spread_products(sums, x, w));
+                    vectorize(
+                        #[inline(always)]
+                        || add_spread_products(sums, x, w),
+                    );
                 }
             }
         });
@@ -77,7 +80,10 @@ pub fn depthwise_conv2d_backprop_input<T: Widen>(
                     let d =
                         &gradient[((image * g.out_h + oh) * g.out_w + ow) * g.out_c..][..g.out_c];
                     let w = &filter[cell * g.out_c..][..g.out_c];
-                    vectorize(|| add_gathered_products(sums, d, w));
+                    vectorize(
+                        #[inline(always)]
+                        || add_gathered_products(sums, d, w),
+                    );
                 }
             }
         });
@@ -114,7 +120,10 @@ pub fn depthwise_conv2d_backprop_filter<T: Widen>(
                         };
                         let x = &input[((image * g.in_h + ih) * g.in_w + iw) * g.in_c..][..g.in_c];
                         let d = &gradient[(row * g.out_w + ow) * g.out_c..][..g.out_c];
-                        vectorize(|| add_spread_products(&mut row_sums, x, d));
+                        vectorize(
+                            #[inline(always)]
+                            || add_spread_products(&mut row_sums, x, d),
+                        );
                     }
                     for (sum, &row_sum) in sums.iter_mut().zip(&row_sums) {
                         *sum = sum.add(row_sum);

@@ -24,7 +24,10 @@ pub(super) fn product<T: MatmulElem + WrappingAdd + WrappingMul>(
             for p in 0..k {
                 let factor = a.data[i * a.row_stride + p * a.col_stride];
                 let row = &b.data[p * b.row_stride + start * b.col_stride..];
-                vectorize(|| add_row(sums, row, b.col_stride, factor));
+                vectorize(
+                    #[inline(always)]
+                    || add_row(sums, row, b.col_stride, factor),
+                );
             }
             for (j, &sum) in sums.iter().enumerate() {
                 // SAFETY: i < m and start + j < n.

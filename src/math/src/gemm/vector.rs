@@ -38,7 +38,10 @@ pub(super) fn product<T: Float + std::ops::AddAssign>(
         for start in (0..m).step_by(BLOCK) {
             let sums = &mut sums[..BLOCK.min(m - start)];
             sums.fill(T::zero());
-            vectorize(|| add_columns(sums, &a.data[start..], a.col_stride, x));
+            vectorize(
+                #[inline(always)]
+                || add_columns(sums, &a.data[start..], a.col_stride, x),
+            );
             for (i, &sum) in sums.iter().enumerate() {
                 store(start + i, sum);
             }
@@ -46,7 +49,13 @@ pub(super) fn product<T: Float + std::ops::AddAssign>(
     } else if a.col_stride == 1 {
         for i in 0..m {
             let row = &a.data[i * a.row_stride..][..k];
-            store(i, vectorize(|| dot(row, x)));
+            store(
+                i,
+                vectorize(
+                    #[inline(always)]
+                    || dot(row, x),
+                ),
+            );
         }
     } else {
         for i in 0..m {
