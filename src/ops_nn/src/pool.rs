@@ -360,3 +360,77 @@ fn avg_pool_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use tfcore_base::{Code, DType};
+    use tfcore_framework::AttrValue;
+    use tfcore_framework::testing::{infer, run_op};
+
+    use super::*;
+
+    fn registry() -> Registry {
+        let mut r = Registry::new();
+        register(&mut r);
+        r
+    }
+
+    fn tensor(dims: &[i64], values: &[f32]) -> Tensor {
+        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+    }
+
+    fn attrs(ksize: [i64; 4], strides: [i64; 4], padding: &str) -> [(&'static str, AttrValue); 4] {
+        [
+            ("T", AttrValue::Type(DType::FLOAT)),
+            ("ksize", AttrValue::ints(ksize)),
+            ("strides", AttrValue::ints(strides)),
+            ("padding", AttrValue::string(padding)),
+        ]
+    }
+
+    #[test]
+    fn windows() {
+        let input = tensor(&[1, 2, 3, 1], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let (ksize, strides) = ([1, 2, 2, 1], [1, 1, 2, 1]);
+        let cases: [(&str, &str, &[f32]); 4] = [
+            ("MaxPool", "VALID", &[5.0]),
+            ("MaxPool", "SAME", &[5.0, 6.0, 5.0, 6.0]),
+            ("AvgPool", "VALID", &[3.0]),
+            ("AvgPool", "SAME", &[3.0, 4.5, 4.5, 6.0]),
+        ];
+        for (op, padding, expected) in cases {
+            let attrs = attrs(ksize, strides, padding);
+            let out = run_op(&registry(), op, &attrs, std::slice::from_ref(&input)).unwrap();
+            assert_eq!(out[0].as_slice::<f32>().unwrap(), expected, "{op} {padding}");
+        }
+        let attrs = attrs([1, 1, 1, 2], [1, 1, 1, 2], "VALID");
+        let deep = tensor(&[1, 1, 1, 4], &[1.0, 3.0, 4.0, 2.0]);
+        let out = run_op(&registry(), "MaxPool", &attrs, &[deep]).unwrap();
+        assert_eq!(out[0].as_slice::<f32>().unwrap(), [3.0, 4.0]);
+    }
+
+    #[test]
+    fn what_the_cpu_lacks_is_refused() {
+        let input = tensor(&[1, 2, 2, 2], &[0.0; 8]);
+        let cases = [
+            ([2, 1, 1, 1], "not yet supported on the batch dimension", Code::Unimplemented),
+            ([1, 2, 1, 2], "exactly one of pooling across depth", Code::Unimplemented),
+            ([1, 0, 1, 1], "ksize is: 1,0,1,1", Code::InvalidArgument),
+        ];
+        for (ksize, message, code) in cases {
+            let attrs = attrs(ksize, [1; 4], "SAME");
+            let error =
+                run_op(&registry(), "MaxPool", &attrs, std::slice::from_ref(&input)).unwrap_err();
+            assert!(error.message().contains(message) && error.code() == code, "{error}");
+        }
+    }
+
+    #[test]
+    fn shapes() {
+        let attrs = attrs([1, 2, 2, 1], [1, 2, 2, 1], "SAME");
+        let pooled = |op, inputs| infer(&registry(), op, &attrs, inputs, &[]).unwrap();
+        assert_eq!(pooled("MaxPool", "[?,5,?,3]"), "[?,3,?,3]");
+        assert_eq!(pooled("AvgPool", "?"), "[?,?,?,?]");
+        assert_eq!(pooled("MaxPoolV2", "[1,4,4,2];[4];[4]"), "?");
+    }
+}
