@@ -117,20 +117,20 @@ fn pooled_shape(
 
 /// Windows of known size over images.
 #[derive(Clone)]
-struct Pooling {
+pub(crate) struct Pooling {
     window: ImageWindow,
     ksize: [i64; 4],
 }
 
 /// What a [`Pooling`] does to an input of known shape.
-enum Pooled {
+pub(crate) enum Pooled {
     Spatial(PoolGeometry),
     /// Across so many neighbouring channels.
     Depthwise(usize),
 }
 
 impl Pooling {
-    fn new(window: ImageWindow, ksize: [i64; 4]) -> Result<Pooling> {
+    pub(crate) fn new(window: ImageWindow, ksize: [i64; 4]) -> Result<Pooling> {
         if ksize[0] != 1 || window.strides[0] != 1 {
             return Err(unimplemented_error!(
                 "Pooling is not yet supported on the batch dimension."
@@ -140,7 +140,7 @@ impl Pooling {
     }
 
     /// The pooling of attrs `ksize`, `strides` and `padding`.
-    fn from_attrs(attrs: &Attrs, op: &str) -> Result<Pooling> {
+    pub(crate) fn from_attrs(attrs: &Attrs, op: &str) -> Result<Pooling> {
         let format = ImageFormat::from_attrs(attrs)?;
         if format != ImageFormat::Nhwc {
             return Err(invalid!("Default {op} only supports NHWC on device type CPU"));
@@ -152,7 +152,7 @@ impl Pooling {
         };
         let ksize = field("ksize", "ksize")?;
         if let Some(size) = ksize.iter().find(|&&size| size <= 0) {
-            if op == "AvgPoolingOp" {
+            if op.starts_with("AvgPooling") {
                 return Err(invalid!("ksize must be a positive int32 value, got:{size}"));
             }
             let [n, h, w, c] = ksize;
@@ -164,7 +164,7 @@ impl Pooling {
         Pooling::new(ImageWindow::new(attrs, format, strides, [1; 4])?, ksize)
     }
 
-    fn of(&self, shape: &Shape) -> Result<Pooled> {
+    pub(crate) fn of(&self, shape: &Shape) -> Result<Pooled> {
         let &[batch, in_h, in_w, channels] = shape.to_usizes().as_slice() else {
             return Err(invalid!(
                 "tensor_in_shape must have 2 spatial dimensions. {} 0",
@@ -319,19 +319,24 @@ fn max_pool_v2_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     }
     let attrs = init.attrs.clone();
     kernel(move |ctx: &mut OpContext<'_>| {
-        let field = |index: usize, name: &str| {
-            let values = ctx.input(index)?.to_i64s()?;
-            <[i64; 4]>::try_from(values)
-                .map_err(|_| invalid!("Sliding window {name} field must specify 4 dimensions"))
-        };
-        let ksize = field(1, "ksize")?;
-        if ksize.iter().any(|&size| size <= 0) {
-            return Err(invalid!("Sliding window ksize must be positive."));
-        }
-        let strides = field(2, "stride")?;
+        let (ksize, strides) = input_sizes(ctx, 1)?;
         let pooling = Pooling::new(ImageWindow::new(&attrs, format, strides, [1; 4])?, ksize)?;
         loops.run(ctx, &pooling)
     })
+}
+
+/// The window's sizes and strides in inputs `first` and the next one.
+pub(crate) fn input_sizes(ctx: &OpContext<'_>, first: usize) -> Result<([i64; 4], [i64; 4])> {
+    let field = |index: usize, name: &str| {
+        let values = ctx.input(index)?.to_i64s()?;
+        <[i64; 4]>::try_from(values)
+            .map_err(|_| invalid!("Sliding window {name} field must specify 4 dimensions"))
+    };
+    let ksize = field(first, "ksize")?;
+    if ksize.iter().any(|&size| size <= 0) {
+        return Err(invalid!("Sliding window ksize must be positive."));
+    }
+    Ok((ksize, field(first + 1, "stride")?))
 }
 
 struct MeanForm;
