@@ -268,3 +268,62 @@ fn leaky_relu(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use tfcore_base::DType;
+    use tfcore_framework::AttrValue;
+    use tfcore_framework::testing::run_op;
+    use tfcore_tensor::{Shape, Tensor};
+
+    use super::*;
+
+    fn registry() -> Registry {
+        let mut r = Registry::new();
+        register(&mut r);
+        r
+    }
+
+    fn tensor(dims: &[i64], values: &[f32]) -> Tensor {
+        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+    }
+
+    #[test]
+    fn values() {
+        let x = [-2.0, -0.5, 0.0, 0.5, 7.0];
+        let cases: [(&str, [f32; 5]); 6] = [
+            ("Relu", [0.0, 0.0, 0.0, 0.5, 7.0]),
+            ("Relu6", [0.0, 0.0, 0.0, 0.5, 6.0]),
+            ("Elu", [-0.864_664_7, -0.393_469_3, 0.0, 0.5, 7.0]),
+            ("Selu", [-1.520_166_4, -0.691_758_2, 0.0, 0.525_350_5, 7.354_907]),
+            ("Softplus", [0.126_928, 0.474_077, std::f32::consts::LN_2, 0.974_077, 7.000_911]),
+            ("Softsign", [-2.0 / 3.0, -1.0 / 3.0, 0.0, 1.0 / 3.0, 0.875]),
+        ];
+        for (op, expected) in cases {
+            let attrs = [("T", AttrValue::Type(DType::FLOAT))];
+            let out = run_op(&registry(), op, &attrs, &[tensor(&[5], &x)]).unwrap();
+            for (actual, expected) in out[0].as_slice::<f32>().unwrap().iter().zip(expected) {
+                assert!((actual - expected).abs() < 2e-6, "{op}: {actual} for {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_slope_of_leaky_relu_is_of_the_element_type() {
+        let attrs = [("T", AttrValue::Type(DType::INT32)), ("alpha", AttrValue::Float(2.5))];
+        let x = Tensor::from_slice(Shape::vector(2), &[-3i32, 4]).unwrap();
+        let out = run_op(&registry(), "LeakyRelu", &attrs, &[x]).unwrap();
+        assert_eq!(out[0].as_slice::<i32>().unwrap(), [-6, 4]);
+    }
+
+    #[test]
+    fn negative_zeros_and_nans() {
+        // Nine floats: a vector of eight, whose zeros are positive, and one by itself.
+        let attrs = [("T", AttrValue::Type(DType::FLOAT))];
+        let x = tensor(&[10], &[-0.0, -0.0, 1.0, f32::NAN, -0.0, -0.0, -0.0, -0.0, -0.0, f32::NAN]);
+        let out = run_op(&registry(), "Relu", &attrs, &[x]).unwrap();
+        let out = out[0].as_slice::<f32>().unwrap();
+        assert!(out[0].is_sign_positive() && out[8].is_sign_negative(), "{out:?}");
+        assert!(out[3].is_nan() && out[9].is_nan(), "{out:?}");
+    }
+}

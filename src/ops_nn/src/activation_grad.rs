@@ -180,3 +180,51 @@ impl<T: Elem + Float> Make<T, GradLoop> for SoftsignGrad {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tfcore_base::DType;
+    use tfcore_framework::AttrValue;
+    use tfcore_framework::testing::run_op;
+    use tfcore_tensor::{Shape, Tensor};
+
+    use super::*;
+
+    fn registry() -> Registry {
+        let mut r = Registry::new();
+        register(&mut r);
+        r
+    }
+
+    fn tensor(dims: &[i64], values: &[f32]) -> Tensor {
+        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+    }
+
+    #[test]
+    fn values() {
+        let attrs = [("T", AttrValue::Type(DType::FLOAT))];
+        let (g, x) = ([1.0, 2.0, 4.0], [-0.5, 0.5, 6.0]);
+        let cases: [(&str, [f32; 3]); 5] = [
+            ("ReluGrad", [0.0, 2.0, 4.0]),
+            ("Relu6Grad", [0.0, 2.0, 0.0]),
+            ("EluGrad", [0.5, 2.0, 4.0]),
+            ("SoftplusGrad", [0.377_540_7, 1.244_918_7, 3.990_109_4]),
+            ("SoftsignGrad", [4.0 / 9.0, 8.0 / 9.0, 4.0 / 49.0]),
+        ];
+        for (op, expected) in cases {
+            let inputs = [tensor(&[3], &g), tensor(&[3], &x)];
+            let out = run_op(&registry(), op, &attrs, &inputs).unwrap();
+            for (actual, expected) in out[0].as_slice::<f32>().unwrap().iter().zip(expected) {
+                assert!((actual - expected).abs() < 1e-6, "{op}: {actual} for {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn shapes_must_agree() {
+        let attrs = [("T", AttrValue::Type(DType::FLOAT))];
+        let inputs = [tensor(&[2], &[1.0; 2]), tensor(&[3], &[1.0; 3])];
+        let error = run_op(&registry(), "ReluGrad", &attrs, &inputs).unwrap_err();
+        assert!(error.message().contains("must have the same size and shape"), "{error}");
+    }
+}

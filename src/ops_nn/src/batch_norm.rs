@@ -291,3 +291,61 @@ fn check(ctx: &OpContext<'_>, settings: &Settings) -> Result<usize> {
     }
     Ok(channels)
 }
+
+#[cfg(test)]
+mod tests {
+    use tfcore_framework::AttrValue;
+    use tfcore_framework::testing::{infer, run_op};
+
+    use super::*;
+
+    fn registry() -> Registry {
+        let mut r = Registry::new();
+        register(&mut r);
+        r
+    }
+
+    fn tensor(dims: &[i64], values: &[f32]) -> Tensor {
+        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+    }
+
+    fn attrs(training: bool) -> [(&'static str, AttrValue); 4] {
+        [
+            ("T", AttrValue::Type(DType::FLOAT)),
+            ("U", AttrValue::Type(DType::FLOAT)),
+            ("epsilon", AttrValue::Float(0.0)),
+            ("is_training", AttrValue::Bool(training)),
+        ]
+    }
+
+    #[test]
+    fn training_takes_the_statistics_of_the_batch() {
+        let x = tensor(&[1, 2, 1, 2], &[1.0, 10.0, 3.0, 30.0]);
+        let two = |a: f32, b: f32| tensor(&[2], &[a, b]);
+        let none = tensor(&[0], &[]);
+        let inputs = [x.clone(), two(2.0, 1.0), two(0.0, 5.0), none.clone(), none];
+        let out = run_op(&registry(), "FusedBatchNormV3", &attrs(true), &inputs).unwrap();
+        let values: Vec<&[f32]> = out.iter().map(|out| out.as_slice::<f32>().unwrap()).collect();
+        let expected: [&[f32]; 6] = [
+            &[-2.0, 4.0, 2.0, 6.0],
+            &[2.0, 20.0],
+            &[2.0, 200.0],
+            &[2.0, 20.0],
+            &[1.0, 100.0],
+            &[0.0],
+        ];
+        assert_eq!(values, expected);
+        let inputs = [x, two(2.0, 1.0), two(0.0, 5.0), two(1.0, 0.0), two(4.0, 25.0)];
+        let out = run_op(&registry(), "FusedBatchNormV3", &attrs(false), &inputs).unwrap();
+        assert_eq!(out[0].as_slice::<f32>().unwrap(), [0.0, 7.0, 2.0, 11.0]);
+        assert_eq!(out[2].as_slice::<f32>().unwrap(), [4.0, 25.0]);
+    }
+
+    #[test]
+    fn shapes() {
+        let shape = |inputs| infer(&registry(), "FusedBatchNormV3", &attrs(true), inputs, &[]);
+        let expected = "[?,4,4,3];[3];[3];[3];[3];?";
+        assert_eq!(shape("[?,4,4,?];[3];[?];[0];[0]").unwrap(), expected);
+        assert!(shape("[1,4,4,3];[4];[3];[0];[0]").is_err());
+    }
+}

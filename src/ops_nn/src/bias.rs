@@ -281,3 +281,73 @@ where
     <Numbers as Pick<F, L>>::pick(dtype)
         .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))
 }
+
+#[cfg(test)]
+mod tests {
+    use tfcore_base::DType;
+    use tfcore_framework::AttrValue;
+    use tfcore_framework::testing::{infer, run_op};
+
+    use super::*;
+
+    fn registry() -> Registry {
+        let mut r = Registry::new();
+        register(&mut r);
+        r
+    }
+
+    fn tensor(dims: &[i64], values: &[f32]) -> Tensor {
+        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+    }
+
+    fn attrs(format: &str) -> [(&'static str, AttrValue); 2] {
+        [("T", AttrValue::Type(DType::FLOAT)), ("data_format", AttrValue::string(format))]
+    }
+
+    #[test]
+    fn the_channels_are_last_or_second() {
+        let value = tensor(&[1, 2, 3], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        let cases: [(&str, &[f32], [f32; 6]); 2] = [
+            ("NHWC", &[10.0, 20.0, 30.0], [10.0, 21.0, 32.0, 13.0, 24.0, 35.0]),
+            ("NCHW", &[10.0, 20.0], [10.0, 11.0, 12.0, 23.0, 24.0, 25.0]),
+        ];
+        for (format, bias, expected) in cases {
+            let inputs = [value.clone(), tensor(&[bias.len() as i64], bias)];
+            let out = run_op(&registry(), "BiasAdd", &attrs(format), &inputs).unwrap();
+            assert_eq!(out[0].as_slice::<f32>().unwrap(), expected, "{format}");
+        }
+        let sums = |format: &str| {
+            let inputs = std::slice::from_ref(&value);
+            let out = run_op(&registry(), "BiasAddGrad", &attrs(format), inputs).unwrap();
+            out[0].as_slice::<f32>().unwrap().to_vec()
+        };
+        assert_eq!(sums("NHWC"), [3.0, 5.0, 7.0]);
+        assert_eq!(sums("NCHW"), [3.0, 12.0]);
+    }
+
+    #[test]
+    fn a_long_row_meets_its_biases() {
+        let bias: Vec<f32> = (0..700).map(|i| i as f32).collect();
+        let inputs = [tensor(&[7, 700], &[1.0; 4900]), tensor(&[700], &bias)];
+        let out = run_op(&registry(), "BiasAdd", &attrs("NHWC"), &inputs).unwrap();
+        for (index, &value) in out[0].as_slice::<f32>().unwrap().iter().enumerate() {
+            assert_eq!(value, (index % 700) as f32 + 1.0, "{index}");
+        }
+    }
+
+    #[test]
+    fn shapes() {
+        let cases = [
+            ("NHWC", "[2,?];[3]", Ok("[2,3]")),
+            ("NCHW", "[2,?,4];[3]", Ok("[2,3,4]")),
+            ("NHWC", "?;[3]", Ok("?")),
+            ("NHWC", "[2,4];[3]", Err("Dimensions must be equal, but are 4 and 3")),
+            ("NHWC", "[3];[3]", Err("Shape must be at least rank 2 but is rank 1")),
+        ];
+        for (format, inputs, expected) in cases {
+            let actual = infer(&registry(), "BiasAdd", &attrs(format), inputs, &[]);
+            let actual = actual.as_deref().map_err(|error| error.message());
+            assert_eq!(actual, expected, "{format} {inputs}");
+        }
+    }
+}

@@ -399,3 +399,85 @@ pub(crate) fn run_or_zero(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use tfcore_base::DType;
+    use tfcore_framework::AttrValue;
+    use tfcore_framework::testing::{infer, run_op};
+
+    use super::*;
+
+    fn registry() -> Registry {
+        let mut r = Registry::new();
+        register(&mut r);
+        r
+    }
+
+    fn tensor(dims: &[i64], values: &[f32]) -> Tensor {
+        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+    }
+
+    fn attrs(padding: &str) -> [(&'static str, AttrValue); 3] {
+        [
+            ("T", AttrValue::Type(DType::FLOAT)),
+            ("strides", AttrValue::ints([1, 1, 1, 1])),
+            ("padding", AttrValue::string(padding)),
+        ]
+    }
+
+    fn sizes(values: [i32; 4]) -> Tensor {
+        Tensor::from_slice(Shape::vector(4), &values).unwrap()
+    }
+
+    #[test]
+    fn a_convolution_and_its_gradients() {
+        // Differences of neighbouring columns.
+        let input = tensor(&[1, 1, 4, 1], &[1.0, 4.0, 9.0, 16.0]);
+        let filter = tensor(&[1, 2, 1, 1], &[-1.0, 1.0]);
+        let run = |op: &str, padding: &str, inputs: &[Tensor]| {
+            let out = run_op(&registry(), op, &attrs(padding), inputs).unwrap();
+            out[0].as_slice::<f32>().unwrap().to_vec()
+        };
+        let both = [input.clone(), filter.clone()];
+        assert_eq!(run("Conv2D", "VALID", &both), [3.0, 5.0, 7.0]);
+        assert_eq!(run("Conv2D", "SAME", &both), [3.0, 5.0, 7.0, -16.0]);
+        let gradient = tensor(&[1, 1, 3, 1], &[1.0, 10.0, 100.0]);
+        let inputs = [sizes([1, 1, 4, 1]), filter, gradient.clone()];
+        assert_eq!(run("Conv2DBackpropInput", "VALID", &inputs), [-1.0, -9.0, -90.0, 100.0]);
+        let inputs = [input, sizes([1, 2, 1, 1]), gradient];
+        assert_eq!(run("Conv2DBackpropFilter", "VALID", &inputs), [941.0, 1694.0]);
+    }
+
+    #[test]
+    fn groups_see_their_own_channels() {
+        let input = tensor(&[1, 1, 1, 4], &[1.0, 2.0, 3.0, 4.0]);
+        let filter = tensor(&[1, 1, 2, 2], &[1.0, 10.0, 100.0, 1000.0]);
+        let out = run_op(&registry(), "Conv2D", &attrs("SAME"), &[input, filter]).unwrap();
+        assert_eq!(out[0].as_slice::<f32>().unwrap(), [201.0, 4030.0]);
+    }
+
+    #[test]
+    fn shapes() {
+        let cases = [
+            ("[1,5,?,2];[3,3,2,8]", Ok("[1,3,?,8]")),
+            ("?;?", Ok("[?,?,?,?]")),
+            ("[1,2,5,2];[3,3,2,8]", Err("Negative dimension size caused by subtracting 3 from 2")),
+            ("[1,5,5,2];[3,3,0,8]", Err("Depth of filter must not be 0")),
+            (
+                "[1,5,5,4];[3,3,2,3]",
+                Err("Depth of output (3) is not a multiple of the number of groups (2)"),
+            ),
+        ];
+        for (inputs, expected) in cases {
+            let actual = infer(&registry(), "Conv2D", &attrs("VALID"), inputs, &[]);
+            let actual = actual.as_deref().map_err(|error| error.message());
+            assert_eq!(actual, expected, "{inputs}");
+        }
+        let constants = [(0, sizes([1, 5, 5, 2]))];
+        let gradient = "[4];[3,3,2,8];[?,3,3,8]";
+        let shape =
+            infer(&registry(), "Conv2DBackpropInput", &attrs("VALID"), gradient, &constants);
+        assert_eq!(shape.unwrap(), "[?,5,5,2]");
+    }
+}

@@ -281,3 +281,55 @@ fn backprop_filter_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use tfcore_base::DType;
+    use tfcore_framework::AttrValue;
+    use tfcore_framework::testing::{infer, run_op};
+
+    use super::*;
+
+    fn registry() -> Registry {
+        let mut r = Registry::new();
+        register(&mut r);
+        r
+    }
+
+    fn tensor(dims: &[i64], values: &[f32]) -> Tensor {
+        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+    }
+
+    fn attrs(strides: [i64; 4]) -> [(&'static str, AttrValue); 3] {
+        [
+            ("T", AttrValue::Type(DType::FLOAT)),
+            ("strides", AttrValue::ints(strides)),
+            ("padding", AttrValue::string("VALID")),
+        ]
+    }
+
+    #[test]
+    fn each_channel_has_its_own_filters() {
+        let input = tensor(&[1, 1, 2, 2], &[1.0, 2.0, 3.0, 4.0]);
+        let filter = tensor(&[1, 1, 2, 2], &[1.0, 10.0, 100.0, 1000.0]);
+        let inputs = [input, filter];
+        let out = run_op(&registry(), "DepthwiseConv2dNative", &attrs([1; 4]), &inputs).unwrap();
+        let expected = [1.0, 10.0, 200.0, 2000.0, 3.0, 30.0, 400.0, 4000.0];
+        assert_eq!(out[0].as_slice::<f32>().unwrap(), expected);
+        let uneven = attrs([1, 1, 2, 1]);
+        let error = run_op(&registry(), "DepthwiseConv2dNative", &uneven, &inputs).unwrap_err();
+        assert!(error.message().contains("only supports equal length strides"), "{error}");
+    }
+
+    #[test]
+    fn shapes() {
+        let shape = |inputs: &str| {
+            infer(&registry(), "DepthwiseConv2dNative", &attrs([1, 2, 2, 1]), inputs, &[])
+        };
+        assert_eq!(shape("[1,5,?,?];[3,3,2,4]").unwrap(), "[1,2,?,8]");
+        assert_eq!(
+            shape("[1,5,5,3];[3,3,2,4]").unwrap_err().message(),
+            "Dimensions must be equal, but are 3 and 2"
+        );
+    }
+}

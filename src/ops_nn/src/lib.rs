@@ -8,6 +8,7 @@ mod bias;
 mod conv;
 mod depthwise;
 mod pool;
+mod pool_grad;
 mod softmax;
 mod window_attrs;
 
@@ -20,6 +21,7 @@ pub fn register(r: &mut Registry) {
     bias::register(r);
     softmax::register(r);
     pool::register(r);
+    pool_grad::register(r);
     batch_norm::register(r);
     conv::register(r);
     depthwise::register(r);

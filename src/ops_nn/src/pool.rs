@@ -117,20 +117,20 @@ fn pooled_shape(
 
 /// Windows of known size over images.
 #[derive(Clone)]
-struct Pooling {
+pub(crate) struct Pooling {
     window: ImageWindow,
     ksize: [i64; 4],
 }
 
 /// What a [`Pooling`] does to an input of known shape.
-enum Pooled {
+pub(crate) enum Pooled {
     Spatial(PoolGeometry),
     /// Across so many neighbouring channels.
     Depthwise(usize),
 }
 
 impl Pooling {
-    fn new(window: ImageWindow, ksize: [i64; 4]) -> Result<Pooling> {
+    pub(crate) fn new(window: ImageWindow, ksize: [i64; 4]) -> Result<Pooling> {
         if ksize[0] != 1 || window.strides[0] != 1 {
             return Err(unimplemented_error!(
                 "Pooling is not yet supported on the batch dimension."
@@ -140,7 +140,7 @@ impl Pooling {
     }
 
     /// The pooling of attrs `ksize`, `strides` and `padding`.
-    fn from_attrs(attrs: &Attrs, op: &str) -> Result<Pooling> {
+    pub(crate) fn from_attrs(attrs: &Attrs, op: &str) -> Result<Pooling> {
         let format = ImageFormat::from_attrs(attrs)?;
         if format != ImageFormat::Nhwc {
             return Err(invalid!("Default {op} only supports NHWC on device type CPU"));
@@ -152,7 +152,7 @@ impl Pooling {
         };
         let ksize = field("ksize", "ksize")?;
         if let Some(size) = ksize.iter().find(|&&size| size <= 0) {
-            if op == "AvgPoolingOp" {
+            if op.starts_with("AvgPooling") {
                 return Err(invalid!("ksize must be a positive int32 value, got:{size}"));
             }
             let [n, h, w, c] = ksize;
@@ -164,7 +164,7 @@ impl Pooling {
         Pooling::new(ImageWindow::new(attrs, format, strides, [1; 4])?, ksize)
     }
 
-    fn of(&self, shape: &Shape) -> Result<Pooled> {
+    pub(crate) fn of(&self, shape: &Shape) -> Result<Pooled> {
         let &[batch, in_h, in_w, channels] = shape.to_usizes().as_slice() else {
             return Err(invalid!(
                 "tensor_in_shape must have 2 spatial dimensions. {} 0",
@@ -319,19 +319,24 @@ fn max_pool_v2_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     }
     let attrs = init.attrs.clone();
     kernel(move |ctx: &mut OpContext<'_>| {
-        let field = |index: usize, name: &str| {
-            let values = ctx.input(index)?.to_i64s()?;
-            <[i64; 4]>::try_from(values)
-                .map_err(|_| invalid!("Sliding window {name} field must specify 4 dimensions"))
-        };
-        let ksize = field(1, "ksize")?;
-        if ksize.iter().any(|&size| size <= 0) {
-            return Err(invalid!("Sliding window ksize must be positive."));
-        }
-        let strides = field(2, "stride")?;
+        let (ksize, strides) = input_sizes(ctx, 1)?;
         let pooling = Pooling::new(ImageWindow::new(&attrs, format, strides, [1; 4])?, ksize)?;
         loops.run(ctx, &pooling)
     })
+}
+
+/// The window's sizes and strides in inputs `first` and the next one.
+pub(crate) fn input_sizes(ctx: &OpContext<'_>, first: usize) -> Result<([i64; 4], [i64; 4])> {
+    let field = |index: usize, name: &str| {
+        let values = ctx.input(index)?.to_i64s()?;
+        <[i64; 4]>::try_from(values)
+            .map_err(|_| invalid!("Sliding window {name} field must specify 4 dimensions"))
+    };
+    let ksize = field(first, "ksize")?;
+    if ksize.iter().any(|&size| size <= 0) {
+        return Err(invalid!("Sliding window ksize must be positive."));
+    }
+    Ok((ksize, field(first + 1, "stride")?))
 }
 
 struct MeanForm;
@@ -359,4 +364,78 @@ fn avg_pool_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         ctx.set_output(0, out);
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tfcore_base::{Code, DType};
+    use tfcore_framework::AttrValue;
+    use tfcore_framework::testing::{infer, run_op};
+
+    use super::*;
+
+    fn registry() -> Registry {
+        let mut r = Registry::new();
+        register(&mut r);
+        r
+    }
+
+    fn tensor(dims: &[i64], values: &[f32]) -> Tensor {
+        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+    }
+
+    fn attrs(ksize: [i64; 4], strides: [i64; 4], padding: &str) -> [(&'static str, AttrValue); 4] {
+        [
+            ("T", AttrValue::Type(DType::FLOAT)),
+            ("ksize", AttrValue::ints(ksize)),
+            ("strides", AttrValue::ints(strides)),
+            ("padding", AttrValue::string(padding)),
+        ]
+    }
+
+    #[test]
+    fn windows() {
+        let input = tensor(&[1, 2, 3, 1], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let (ksize, strides) = ([1, 2, 2, 1], [1, 1, 2, 1]);
+        let cases: [(&str, &str, &[f32]); 4] = [
+            ("MaxPool", "VALID", &[5.0]),
+            ("MaxPool", "SAME", &[5.0, 6.0, 5.0, 6.0]),
+            ("AvgPool", "VALID", &[3.0]),
+            ("AvgPool", "SAME", &[3.0, 4.5, 4.5, 6.0]),
+        ];
+        for (op, padding, expected) in cases {
+            let attrs = attrs(ksize, strides, padding);
+            let out = run_op(&registry(), op, &attrs, std::slice::from_ref(&input)).unwrap();
+            assert_eq!(out[0].as_slice::<f32>().unwrap(), expected, "{op} {padding}");
+        }
+        let attrs = attrs([1, 1, 1, 2], [1, 1, 1, 2], "VALID");
+        let deep = tensor(&[1, 1, 1, 4], &[1.0, 3.0, 4.0, 2.0]);
+        let out = run_op(&registry(), "MaxPool", &attrs, &[deep]).unwrap();
+        assert_eq!(out[0].as_slice::<f32>().unwrap(), [3.0, 4.0]);
+    }
+
+    #[test]
+    fn what_the_cpu_lacks_is_refused() {
+        let input = tensor(&[1, 2, 2, 2], &[0.0; 8]);
+        let cases = [
+            ([2, 1, 1, 1], "not yet supported on the batch dimension", Code::Unimplemented),
+            ([1, 2, 1, 2], "exactly one of pooling across depth", Code::Unimplemented),
+            ([1, 0, 1, 1], "ksize is: 1,0,1,1", Code::InvalidArgument),
+        ];
+        for (ksize, message, code) in cases {
+            let attrs = attrs(ksize, [1; 4], "SAME");
+            let error =
+                run_op(&registry(), "MaxPool", &attrs, std::slice::from_ref(&input)).unwrap_err();
+            assert!(error.message().contains(message) && error.code() == code, "{error}");
+        }
+    }
+
+    #[test]
+    fn shapes() {
+        let attrs = attrs([1, 2, 2, 1], [1, 2, 2, 1], "SAME");
+        let pooled = |op, inputs| infer(&registry(), op, &attrs, inputs, &[]).unwrap();
+        assert_eq!(pooled("MaxPool", "[?,5,?,3]"), "[?,3,?,3]");
+        assert_eq!(pooled("AvgPool", "?"), "[?,?,?,?]");
+        assert_eq!(pooled("MaxPoolV2", "[1,4,4,2];[4];[4]"), "?");
+    }
 }

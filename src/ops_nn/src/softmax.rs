@@ -139,3 +139,41 @@ macro_rules! half_rows {
     )*};
 }
 half_rows!(Half BFloat16);
+
+#[cfg(test)]
+mod tests {
+    use tfcore_base::DType;
+    use tfcore_framework::AttrValue;
+    use tfcore_framework::testing::run_op;
+    use tfcore_tensor::{Shape, Tensor};
+
+    use super::*;
+
+    #[test]
+    fn rows_sum_to_one() {
+        let mut r = Registry::new();
+        register(&mut r);
+        let attrs = [("T", AttrValue::Type(DType::FLOAT))];
+        // Odds of 1 to 3, with any offset.
+        let ln_3 = 3.0f32.ln();
+        let logits = [0.0, ln_3, 100.0, 100.0 + ln_3, f32::NEG_INFINITY, 0.0];
+        let logits = Tensor::from_slice(Shape::new(&[3, 2]).unwrap(), &logits).unwrap();
+        let expected = [0.25, 0.75, 0.25, 0.75, 0.0, 1.0f32];
+        for (op, log) in [("Softmax", false), ("LogSoftmax", true)] {
+            let out = run_op(&r, op, &attrs, std::slice::from_ref(&logits)).unwrap();
+            for (&actual, expected) in out[0].as_slice::<f32>().unwrap().iter().zip(expected) {
+                let actual = if log { actual.exp() } else { actual };
+                assert!((actual - expected).abs() < 1e-5, "{op}: {actual} for {expected}");
+            }
+        }
+        let scalar = run_op(&r, "Softmax", &attrs, &[Tensor::scalar(1.0f32)]).unwrap_err();
+        assert_eq!(scalar.message(), "logits must have >= 1 dimension, got []");
+    }
+
+    #[test]
+    fn folds_take_every_value_once() {
+        let values: Vec<f64> = (1..=37).map(f64::from).collect();
+        assert_eq!(fold(&values, 0.0, |a, b| a + b), 703.0);
+        assert_eq!(fold(&values, f64::MIN, f64::max), 37.0);
+    }
+}
