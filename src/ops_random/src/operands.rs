@@ -81,21 +81,18 @@ pub(crate) fn stream_of_key(ctx: &OpContext<'_>, first: usize) -> Result<Philox>
         "key must have shape [1], not {}. (Note that batched keys are not supported yet.)",
         key.shape()
     );
-    let needed = match algorithm {
-        // The counter of Philox: two numbers of 64 bits.
-        PHILOX => 2,
-        other => other,
-    };
+    // The reference takes the algorithm's number for the length it needs, and reads on behind a
+    // counter that is too short for Philox. Here zeros stand there.
     require!(
-        counter.rank() == 1 && counter.shape()[0] >= needed,
-        "counter must be a vector with length at least {needed}; got shape: {}. (Note that batched \
+        counter.rank() == 1 && counter.shape()[0] >= algorithm,
+        "counter must be a vector with length at least {algorithm}; got shape: {}. (Note that batched \
          counters are not supported yet.)",
         counter.shape()
     );
     require!(algorithm == PHILOX, "Unsupported algorithm id: {algorithm}");
     let key = key.as_slice::<u64>()?[0];
     let counter = counter.as_slice::<u64>()?;
-    let ([c0, c1], [c2, c3]) = (words(counter[0]), words(counter[1]));
+    let [[c0, c1], [c2, c3]] = [0, 1].map(|k| words(counter.get(k).copied().unwrap_or(0)));
     Ok(Philox { key: words(key), counter: [c0, c1, c2, c3] })
 }
 

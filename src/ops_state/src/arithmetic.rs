@@ -136,6 +136,19 @@ impl<T: Arithmetic> Rule<T> for Div {
     }
 }
 
+/// Sums of truth values are as those of 0 and 1, anything but 0 being true.
+impl Rule<bool> for Add {
+    fn apply(old: bool, update: bool) -> bool {
+        old | update
+    }
+}
+
+impl Rule<bool> for Sub {
+    fn apply(old: bool, update: bool) -> bool {
+        old != update
+    }
+}
+
 impl<T: PartialOrd> Rule<T> for Min {
     fn apply(old: T, update: T) -> T {
         if update < old { update } else { old }

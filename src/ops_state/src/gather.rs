@@ -6,8 +6,9 @@ use tfcore_framework::{
 };
 use tfcore_tensor::{Shape, Tensor};
 
-use crate::handle_shapes::variable_shape;
-use crate::indices::Indices;
+use crate::handle_shapes::{suffix, variable_shape};
+use crate::indices::{IndexTuples, Indices};
+use crate::scatter::INDEX_TYPES;
 
 pub(crate) fn register(r: &mut Registry) {
     // `ResourceGather(resource, indices: Tindices; batch_dims = b) -> output: dtype`,
@@ -22,8 +23,15 @@ pub(crate) fn register(r: &mut Registry) {
         DType::STRING,
         DType::VARIANT,
     ]);
-    let constraints = vec![("dtype", dtypes), ("Tindices", vec![DType::INT32, DType::INT64])];
+    let constraints = vec![("dtype", dtypes), ("Tindices", INDEX_TYPES.to_vec())];
     r.op("ResourceGather").shape(gather_shape).cpu_where(constraints, gather);
+
+    // `ResourceGatherNd(resource, indices: Tindices) -> output: dtype`, where the last axis of the indices holds
+    // indices into as many leading axes: `output[i, ...] = variable[indices[i, 0], indices[i, 1], .., ...]`.
+    let mut dtypes = Numbers::dtypes();
+    dtypes.extend([DType::BOOL, DType::RESOURCE, DType::STRING, DType::VARIANT]);
+    let constraints = vec![("dtype", dtypes), ("Tindices", INDEX_TYPES.to_vec())];
+    r.op("ResourceGatherNd").shape(gather_nd_shape).cpu_where(constraints, gather_nd);
 }
 
 fn gather_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -75,11 +83,25 @@ fn gather_rows(
 
     let picks = Indices::of(indices)?;
     picks.check(at, rows)?;
-    if out.count() == 0 {
-        return Ok(out);
-    }
-    let row_len = out.count() / indices.count();
     let per_batch: usize = at.to_usizes()[batch_dims..].iter().product();
+    copy_rows(ctx, params, &mut out, indices.count(), &|pick| {
+        pick / per_batch * rows + picks.get(pick) as usize
+    })?;
+    Ok(out)
+}
+
+/// Fills `out`, which has `picks` rows, with rows of `params`: row `k` with row `row_of(k)`.
+fn copy_rows(
+    ctx: &OpContext<'_>,
+    params: &Tensor,
+    out: &mut Tensor,
+    picks: usize,
+    row_of: &(dyn Fn(usize) -> usize + Sync),
+) -> Result<()> {
+    if out.count() == 0 {
+        return Ok(());
+    }
+    let row_len = out.count() / picks;
     let source = params.elems();
     for_each_part(ctx.parallel(), out.elems_mut()?, 1, &|start, mut part| {
         // A part may begin and end within a row.
@@ -87,11 +109,66 @@ fn gather_rows(
         while done < len {
             let (pick, within) = ((start + done) / row_len, (start + done) % row_len);
             let run = (row_len - within).min(len - done);
-            let row = pick / per_batch * rows + picks.get(pick) as usize;
-            let first = row * row_len + within;
+            let first = row_of(pick) * row_len + within;
             part.slice(done..done + run).copy_from(source.slice(first..first + run));
             done += run;
         }
     });
-    Ok(out)
+    Ok(())
+}
+
+fn gather_nd_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    let params = variable_shape(ctx, 0, ctx.attrs.dtype("dtype")?)?;
+    let indices = shape_ops::with_rank_at_least(ctx.input(1), 1)?;
+    let (Some(outer), Some(depth), Some(rank)) = (
+        indices.rank().map(|rank| rank - 1),
+        indices.dims().and_then(|dims| dims.last()?.value()),
+        params.rank(),
+    ) else {
+        return Ok(());
+    };
+    require!(
+        depth <= rank as i64,
+        "indices.shape[-1] must be <= params.rank, but saw indices shape: {indices} and params shape: {params}"
+    );
+    let lead = shape_ops::subshape(&indices, 0, Some(outer as i64))?;
+    ctx.set_output(0, shape_ops::concatenate(&lead, &suffix(&params, depth as usize)));
+    Ok(())
+}
+
+fn gather_nd(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let dtype = init.attrs.dtype("dtype")?;
+    let node = init.name.to_string();
+    kernel(move |ctx| {
+        let params = ctx.variable(0)?.read()?;
+        let indices = ctx.input(1)?;
+        require!(params.dtype() == dtype, "DType of variable handle and output does not match.");
+        require!(params.rank() > 0, "params must be at least a vector");
+        let Some((&depth, outer)) = indices.shape().split_last() else {
+            return Err(invalid!("indices must be at least a vector"));
+        };
+        require!(
+            depth <= params.rank() as i64,
+            "index innermost dimension length must be <= params rank; saw: {depth} vs. {}",
+            params.rank()
+        );
+        let depth = depth as usize;
+        let dims: Vec<i64> = outer.iter().chain(&params.shape()[depth..]).copied().collect();
+        let mut out = ctx.allocate_output(0, Shape::new(&dims)?)?;
+        let tuples = IndexTuples::new(indices, outer, depth)?;
+        require!(
+            params.count() > 0 || out.count() == 0,
+            "Requested more than 0 entries, but params is empty.  Params shape: {}",
+            params.shape()
+        );
+        tuples.check(params.shape(), "param shape").map_err(|error| {
+            let message = format!("{}, node name: {node}", error.message());
+            error.with_message(message)
+        })?;
+        copy_rows(ctx, &params, &mut out, tuples.len(), &|k| {
+            tuples.row(k, params.shape()).expect("the tuples have been checked")
+        })?;
+        ctx.set_output(0, out);
+        Ok(())
+    })
 }

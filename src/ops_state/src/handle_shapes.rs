@@ -24,6 +24,14 @@ pub(crate) fn variable_shape(
     }
 }
 
+/// The dimensions from `start` on; none where the shape has fewer.
+pub(crate) fn suffix(shape: &PartialShape, start: usize) -> PartialShape {
+    match shape.dims() {
+        Some(dims) => dims.iter().skip(start).copied().collect(),
+        None => PartialShape::unknown(),
+    }
+}
+
 /// For ops that write a value of the variable's shape: it must agree with input 1.
 pub(crate) fn writes_value(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let shape = variable_shape(ctx, 0, ctx.attrs.dtype("dtype")?)?;

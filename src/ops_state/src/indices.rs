@@ -40,6 +40,60 @@ impl<'a> Indices<'a> {
     }
 }
 
+/// Tuples of indices, the elements along the last axis of an index tensor.
+#[derive(Clone, Copy)]
+pub(crate) struct IndexTuples<'a> {
+    indices: Indices<'a>,
+    /// The shape of the tensor without its last axis.
+    outer: &'a [i64],
+    /// The length of a tuple.
+    depth: usize,
+}
+
+impl<'a> IndexTuples<'a> {
+    /// The tuples of `depth` that a tensor of shape `outer + [depth]` holds.
+    pub(crate) fn new(tensor: &'a Tensor, outer: &'a [i64], depth: usize) -> Result<Self> {
+        Ok(IndexTuples { indices: Indices::of(tensor)?, outer, depth })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.outer.iter().product::<i64>() as usize
+    }
+
+    /// The row that tuple `k` names among those of a tensor with leading dimensions `dims`, as many as
+    /// a tuple has numbers; `None` if it is outside.
+    pub(crate) fn row(&self, k: usize, dims: &[i64]) -> Option<usize> {
+        let mut row = 0;
+        for (axis, &size) in dims[..self.depth].iter().enumerate() {
+            let index = self.indices.get(k * self.depth + axis);
+            if index < 0 || index >= size {
+                return None;
+            }
+            row = row * size as usize + index as usize;
+        }
+        Some(row)
+    }
+
+    /// Checks that all tuples name rows.
+    ///
+    /// # Errors
+    /// `InvalidArgument` "indices[1] = [7] does not index into shape [3,2]", with `what` for "shape".
+    pub(crate) fn check(&self, shape: &Shape, what: &str) -> Result<()> {
+        let bad = (0..self.len()).find(|&k| self.row(k, shape).is_none());
+        let Some(k) = bad else {
+            return Ok(());
+        };
+        let tuple: Vec<String> = (k * self.depth..(k + 1) * self.depth)
+            .map(|at| self.indices.get(at).to_string())
+            .collect();
+        Err(invalid!(
+            "indices{} = [{}] does not index into {what} {shape}",
+            position(&Shape::new(self.outer)?, k),
+            tuple.join(", ")
+        ))
+    }
+}
+
 /// The error for index `value` at element `at` of a tensor of shape `shape`.
 pub(crate) fn outside(shape: &Shape, at: usize, value: i64, rows: usize) -> tfcore_base::Error {
     invalid!("indices{} = {value} is not in [0, {rows})", position(shape, at))
@@ -75,5 +129,19 @@ mod tests {
             assert_eq!(error.message(), message);
         }
         assert!(Indices::Wide(&[0, 4]).check(&Shape::vector(2), 5).is_ok());
+    }
+
+    #[test]
+    fn tuples_name_rows() {
+        let shape = Shape::new(&[3, 2, 4]).unwrap();
+        let tensor = Tensor::from_slice(Shape::new(&[1, 3, 2]).unwrap(), &[0, 1, 2, 0, 2, 7]);
+        let tensor = tensor.unwrap();
+        let tuples = IndexTuples::new(&tensor, &[1, 3], 2).unwrap();
+        let rows: Vec<Option<usize>> = (0..3).map(|k| tuples.row(k, &shape)).collect();
+        assert_eq!(rows, [Some(1), Some(4), None]);
+        assert_eq!(
+            tuples.check(&shape, "shape").unwrap_err().message(),
+            "indices[0,2] = [2, 7] does not index into shape [3,2,4]"
+        );
     }
 }

@@ -11,6 +11,7 @@ mod indices;
 mod ref_variables;
 mod resource_variables;
 mod scatter;
+mod scatter_nd;
 
 use tfcore_framework::Registry;
 
@@ -22,4 +23,5 @@ pub fn register(r: &mut Registry) {
     counter::register(r);
     gather::register(r);
     scatter::register(r);
+    scatter_nd::register(r);
 }

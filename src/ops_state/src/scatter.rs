@@ -11,7 +11,7 @@ use tfcore_framework::{
 use tfcore_tensor::{Elems, PartialShape, Shape, Tensor};
 
 use crate::arithmetic::{Add, Div, Max, Min, Mul, RuleForm, Sub, Update};
-use crate::handle_shapes::variable_shape;
+use crate::handle_shapes::{suffix, variable_shape};
 use crate::indices::Indices;
 
 pub(crate) fn register(r: &mut Registry) {
@@ -38,7 +38,7 @@ pub(crate) fn register(r: &mut Registry) {
 
 /// What happens to a row.
 #[derive(Clone, Copy)]
-enum Change {
+pub(crate) enum Change {
     Replace,
     Combine(Update),
 }
@@ -51,11 +51,11 @@ fn movable(more: &[DType]) -> Vec<DType> {
     dtypes
 }
 
-fn combine<R, S: Pick<RuleForm<R>, Update>>(dtype: DType) -> Result<Change> {
+pub(crate) fn combine<R, S: Pick<RuleForm<R>, Update>>(dtype: DType) -> Result<Change> {
     Update::of::<R, S>(dtype).map(Change::Combine)
 }
 
-const INDEX_TYPES: &[DType] = &[DType::INT32, DType::INT64];
+pub(crate) const INDEX_TYPES: &[DType] = &[DType::INT32, DType::INT64];
 
 fn by_ref(op: OpEntry<'_>, dtypes: Vec<DType>, change: fn(DType) -> Result<Change>) {
     let constraints = vec![("T", dtypes), ("Tindices", INDEX_TYPES.to_vec())];
@@ -91,8 +91,7 @@ fn handle_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 }
 
 fn check_updates(ctx: &InferenceContext<'_>, variable: &PartialShape) -> Result<()> {
-    let row = shape_ops::subshape(variable, 1, None)?;
-    let expected = shape_ops::concatenate(ctx.input(1), &row);
+    let expected = shape_ops::concatenate(ctx.input(1), &suffix(variable, 1));
     if ctx.input(2).rank() != Some(0) {
         shape_ops::merge(ctx.input(2), &expected)?;
     }

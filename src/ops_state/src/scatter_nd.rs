@@ -1,0 +1,204 @@
+//! Ops that change slices of a variable, chosen by tuples of indices.
+//!
+//! `variable[indices[i, 0], indices[i, 1], .., ...] op= updates[i, ...]`: the last axis of the indices holds
+//! indices into as many leading axes of the variable. As in `scatter`, all are checked first.
+
+use tfcore_base::{
+    BFloat16, Complex64, Complex128, DType, Half, RealNumbers, Result, TypeSet, invalid, require,
+};
+use tfcore_framework::{
+    InferenceContext, KernelInit, OpContext, OpEntry, Registry, kernel, shape_ops,
+};
+use tfcore_tensor::{PartialShape, Shape, Tensor};
+
+use crate::arithmetic::{Add, Max, Min, Sub};
+use crate::handle_shapes::{suffix, variable_shape};
+use crate::indices::IndexTuples;
+use crate::scatter::{Change, INDEX_TYPES, combine};
+
+pub(crate) fn register(r: &mut Registry) {
+    let mut movable = Summable::dtypes();
+    movable.push(DType::STRING);
+
+    // `ScatterNdUpdate(ref: Ref(T), indices: Tindices, updates: T) -> output_ref: Ref(T)`, replaces slices.
+    by_ref(r.op("ScatterNdUpdate"), movable.clone(), |_| Ok(Change::Replace));
+    // `ScatterNdAdd`, `ScatterNdSub`, ... as `ScatterNdUpdate`, with old and new combined.
+    by_ref(r.op("ScatterNdAdd"), Summable::dtypes(), combine::<Add, Summable>);
+    by_ref(r.op("ScatterNdSub"), Summable::dtypes(), combine::<Sub, Summable>);
+    by_ref(r.op("ScatterNdMin"), RealNumbers::dtypes(), combine::<Min, RealNumbers>);
+    by_ref(r.op("ScatterNdMax"), RealNumbers::dtypes(), combine::<Max, RealNumbers>);
+
+    // `ResourceScatterNdUpdate(ref: resource, indices: Tindices, updates: T)`, replaces slices.
+    by_handle(r.op("ResourceScatterNdUpdate"), movable, |_| Ok(Change::Replace));
+    // `ResourceScatterNdAdd`, `ResourceScatterNdSub`, ... as above.
+    by_handle(r.op("ResourceScatterNdAdd"), Summable::dtypes(), combine::<Add, Summable>);
+    by_handle(r.op("ResourceScatterNdSub"), Summable::dtypes(), combine::<Sub, Summable>);
+    by_handle(r.op("ResourceScatterNdMin"), RealNumbers::dtypes(), combine::<Min, RealNumbers>);
+    by_handle(r.op("ResourceScatterNdMax"), RealNumbers::dtypes(), combine::<Max, RealNumbers>);
+}
+
+/// Numbers and truth values.
+type Summable =
+    (f32, f64, Half, BFloat16, i8, i16, i32, i64, u8, u16, u32, u64, Complex64, Complex128, bool);
+
+fn by_ref(op: OpEntry<'_>, dtypes: Vec<DType>, change: fn(DType) -> Result<Change>) {
+    let constraints = vec![("T", dtypes), ("Tindices", INDEX_TYPES.to_vec())];
+    op.shape(ref_shape).cpu_where(constraints, move |init: &KernelInit<'_>| {
+        let change = change(init.attrs.dtype("T")?)?;
+        let skip_bad = skips_bad_indices(init)?;
+        kernel(move |ctx| {
+            scatter(ctx, change, skip_bad)?;
+            let variable = ctx.input_ref(0)?.clone();
+            ctx.set_output_ref(0, variable);
+            Ok(())
+        })
+    });
+}
+
+fn by_handle(op: OpEntry<'_>, dtypes: Vec<DType>, change: fn(DType) -> Result<Change>) {
+    let constraints = vec![("T", dtypes), ("Tindices", INDEX_TYPES.to_vec())];
+    op.shape(handle_shape).cpu_where(constraints, move |init: &KernelInit<'_>| {
+        let change = change(init.attrs.dtype("T")?)?;
+        let skip_bad = skips_bad_indices(init)?;
+        kernel(move |ctx| scatter(ctx, change, skip_bad))
+    });
+}
+
+/// Whether attr `bad_indices_policy` wants indices outside of the variable skipped.
+fn skips_bad_indices(init: &KernelInit<'_>) -> Result<bool> {
+    match init.attrs.str("bad_indices_policy")? {
+        "" | "DEFAULT" | "ERROR" => Ok(false),
+        "IGNORE" => Ok(true),
+        other => Err(invalid!("Unknown bad indices handling attribute: {other}")),
+    }
+}
+
+fn ref_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    let variable = ctx.input(0).clone();
+    check_updates(ctx, &variable)?;
+    ctx.set_output(0, variable);
+    Ok(())
+}
+
+fn handle_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    let variable = variable_shape(ctx, 0, ctx.attrs.dtype("T")?)?;
+    check_updates(ctx, &variable)
+}
+
+fn check_updates(ctx: &InferenceContext<'_>, variable: &PartialShape) -> Result<()> {
+    let indices = shape_ops::with_rank_at_least(ctx.input(1), 1)?;
+    let updates = shape_ops::with_rank_at_least(ctx.input(2), 1)?;
+    let (Some(index_dims), Some(update_rank)) = (indices.dims(), updates.rank()) else {
+        return Ok(());
+    };
+    let outer = index_dims.len() - 1;
+    let lead = |shape: &PartialShape| -> PartialShape {
+        shape.dims().unwrap_or(&[]).iter().take(outer).copied().collect()
+    };
+    let (index_lead, update_lead) = (lead(&indices), lead(&updates));
+    shape_ops::merge(&index_lead, &update_lead).map_err(|error| {
+        invalid!(
+            "Dimensions [0,{outer}) of indices[shape={indices}] = {index_lead} must match dimensions \
+             [0,{outer}) of updates[shape={updates}] = {update_lead}: {error}"
+        )
+    })?;
+    let (Some(depth), Some(rank)) = (index_dims[outer].value(), variable.rank()) else {
+        return Ok(());
+    };
+    let slice = suffix(variable, usize::try_from(depth).unwrap_or(usize::MAX));
+    let update_slice = suffix(&updates, outer);
+    shape_ops::merge(&slice, &update_slice).map_err(|error| {
+        invalid!(
+            "Dimensions [{depth},{rank}) of input[shape={variable}] = {slice} must match dimensions \
+             [{outer},{update_rank}) of updates[shape={updates}] = {update_slice}: {error}"
+        )
+    })?;
+    Ok(())
+}
+
+fn scatter(ctx: &OpContext<'_>, change: Change, skip_bad: bool) -> Result<()> {
+    let (indices, updates) = (ctx.input(1)?, ctx.input(2)?);
+    let variable = ctx.variable(0)?;
+    require!(
+        variable.dtype() == updates.dtype(),
+        "DType of scatter resource and updates does not match."
+    );
+    if let Change::Combine(update) = change {
+        (update.check)(updates.elems())?;
+    }
+    variable.update(&ctx.step().buffers, |params| {
+        let (outer, depth) = tuple_shape(indices.shape());
+        let tuples = IndexTuples::new(indices, outer, depth)?;
+        check_shapes(params.shape(), indices.shape(), outer, depth, updates.shape())?;
+        if !skip_bad {
+            tuples.check(params.shape(), "shape")?;
+        }
+        change_slices(params, tuples, depth, updates, change)
+    })
+}
+
+/// The outer shape and the length of the tuples. A vector holds tuples of one.
+fn tuple_shape(indices: &[i64]) -> (&[i64], usize) {
+    match indices {
+        [] => (&[], 1),
+        [_] => (indices, 1),
+        [outer @ .., depth] => (outer, *depth as usize),
+    }
+}
+
+fn check_shapes(
+    params: &Shape,
+    indices: &Shape,
+    outer: &[i64],
+    depth: usize,
+    updates: &Shape,
+) -> Result<()> {
+    require!(params.rank() > 0, "Output must be at least 1-D, got shape: {params}");
+    let unfit = match indices.count() {
+        0 => updates.count() > 0,
+        _ => params.count() == 0,
+    };
+    require!(!unfit, "Indices and updates specified for empty output.  indices shape: {indices}");
+    let batch = outer.len();
+    let same_batch = indices.rank() > 0 && updates.starts_with(outer);
+    require!(
+        same_batch,
+        "Dimensions [0,{batch}) of indices[shape={indices}] must match dimensions [0,{batch}) of \
+         updates[shape={updates}]"
+    );
+    let same_slice = depth <= params.rank() && updates[batch..] == params[depth..];
+    require!(
+        same_slice,
+        "Dimensions [{depth},{}) of input[shape={params}] must match dimensions [{batch},{}) of \
+         updates[shape={updates}]",
+        params.rank(),
+        updates.rank()
+    );
+    Ok(())
+}
+
+/// Changes the slices of `params` that the tuples name; those outside are left out.
+fn change_slices(
+    params: &mut Tensor,
+    tuples: IndexTuples<'_>,
+    depth: usize,
+    updates: &Tensor,
+    change: Change,
+) -> Result<()> {
+    let shape = params.shape().clone();
+    let len: usize = shape.to_usizes()[depth..].iter().product();
+    let mut target = params.elems_mut()?;
+    let source = updates.elems();
+    for k in 0..tuples.len() {
+        let Some(row) = tuples.row(k, &shape) else {
+            continue;
+        };
+        let slice = target.slice(row * len..(row + 1) * len);
+        let by = source.slice(k * len..(k + 1) * len);
+        match change {
+            Change::Replace => slice.copy_from(by),
+            Change::Combine(update) => (update.apply)(slice, by),
+        }
+    }
+    Ok(())
+}
