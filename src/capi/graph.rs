@@ -137,7 +137,7 @@ impl TF_Operation {
         unsafe { &*self.graph }
     }
 
-    fn is_in(&self, graph: &SharedGraph) -> bool {
+    pub(crate) fn is_in(&self, graph: &SharedGraph) -> bool {
         ptr::eq(self.graph, graph)
     }
 }

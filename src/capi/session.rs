@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tfcore_base::{Result, invalid, not_found, unimplemented_error};
-use tfcore_graph::OutputRef;
+use tfcore_graph::{NodeId, OutputRef};
 use tfcore_proto as proto;
 use tfcore_runtime::{Request, Session, SessionConfig};
 use tfcore_tensor::Tensor;
 
-use super::graph::{SharedGraph, TF_Graph, TF_Operation, TF_Output, node_in};
+use super::graph::{SharedGraph, TF_Graph, TF_Operation, TF_Output};
 use super::handle::{count, get, get_mut, guard, slice, slice_mut, text};
 use super::tf_buffer::{TF_Buffer, bytes, fill};
 use super::tf_status::TF_Status;
@@ -257,11 +257,11 @@ pub unsafe extern "C" fn TF_SessionRun(
                 feeds: feeds(graph, inputs, input_values, count(ninputs, "ninputs")?)?,
                 fetches: slice(outputs, results.len(), "outputs")?
                     .iter()
-                    .map(|output| output.in_graph(graph))
+                    .map(|&output| endpoint(output, graph))
                     .collect::<Result<_>>()?,
                 targets: slice(target_opers, count(ntargets, "ntargets")?, "target_opers")?
                     .iter()
-                    .map(|oper| node_in(oper.cast_mut(), graph).map(|oper| oper.id))
+                    .map(|&oper| target(oper, graph))
                     .collect::<Result<_>>()?,
             }
         };
@@ -308,9 +308,38 @@ unsafe fn feeds(
         let (inputs, values) = (slice(inputs, len, "inputs")?, slice(values, len, "input_values")?);
         let pairs = inputs.iter().zip(values);
         pairs
-            .map(|(input, &value)| {
-                Ok((input.in_graph(graph)?, get(value, "input_values")?.tensor()?))
+            .map(|(&input, &value)| {
+                Ok((endpoint(input, graph)?, get(value, "input_values")?.tensor()?))
             })
             .collect()
     }
+}
+
+/// A feed or a fetch.
+///
+/// # Safety
+/// The operation must be null or live.
+unsafe fn endpoint(output: TF_Output, graph: &SharedGraph) -> Result<OutputRef> {
+    // SAFETY: as the caller promises, here and below.
+    let oper = unsafe { get(output.oper, "oper")? };
+    if !oper.is_in(graph) {
+        return Err(invalid!(
+            "Tensor {}:{}, specified in either feed_devices or fetch_devices was not found in the Graph",
+            oper.name,
+            output.index
+        ));
+    }
+    // SAFETY: as above.
+    unsafe { output.in_graph(graph) }
+}
+
+/// # Safety
+/// The operation must be null or live.
+unsafe fn target(oper: *const TF_Operation, graph: &SharedGraph) -> Result<NodeId> {
+    // SAFETY: as the caller promises.
+    let oper = unsafe { get(oper, "target_opers")? };
+    if !oper.is_in(graph) {
+        return Err(not_found!("PruneForTargets: Some target nodes not found: {} ", oper.name));
+    }
+    Ok(oper.id)
 }
