@@ -249,7 +249,7 @@ pub unsafe extern "C" fn TF_SessionRun(
         let session = unsafe { get(session, "session")? };
         session.extend_if_needed()?;
         // SAFETY: as above.
-        unsafe { check_options(run_options, run_metadata)? };
+        let trace = unsafe { wants_trace(run_options, run_metadata)? };
         let graph = &*session.graph;
         // SAFETY: as above.
         let request = unsafe {
@@ -263,14 +263,18 @@ pub unsafe extern "C" fn TF_SessionRun(
                     .iter()
                     .map(|&oper| target(oper, graph))
                     .collect::<Result<_>>()?,
+                trace,
             }
         };
-        let tensors = session.session.run(request)?;
+        let outcome = session.session.run(request)?;
         if !run_metadata.is_null() {
+            let step_stats = outcome.step_stats;
             // SAFETY: as above.
-            unsafe { fill(run_metadata, &proto::RunMetadata::default())? };
+            unsafe {
+                fill(run_metadata, &proto::RunMetadata { step_stats, ..Default::default() })?
+            };
         }
-        for (out, tensor) in results.iter_mut().zip(tensors) {
+        for (out, tensor) in results.iter_mut().zip(outcome.tensors) {
             *out = TF_Tensor::new(tensor);
         }
         Ok(())
@@ -279,20 +283,23 @@ pub unsafe extern "C" fn TF_SessionRun(
     unsafe { guard(status, (), body) }
 }
 
+/// Checks options and metadata, and tells whether the run's times are asked for.
+///
 /// # Safety
 /// The buffers must be null or live.
-unsafe fn check_options(run_options: *const TF_Buffer, run_metadata: *mut TF_Buffer) -> Result<()> {
+unsafe fn wants_trace(run_options: *const TF_Buffer, run_metadata: *mut TF_Buffer) -> Result<bool> {
     // SAFETY: as the caller promises.
     if unsafe { run_metadata.as_ref() }.is_some_and(|buffer| !buffer.data.is_null()) {
         return Err(invalid!("Passing non-empty run_metadata is invalid."));
     }
-    if !run_options.is_null() {
-        // SAFETY: as the caller promises.
-        let bytes = unsafe { bytes(run_options, "run_options")? };
-        tfcore_proto::decode::<proto::RunOptions>(bytes)
-            .map_err(|_| invalid!("Unparseable RunOptions proto"))?;
+    if run_options.is_null() {
+        return Ok(false);
     }
-    Ok(())
+    // SAFETY: as the caller promises.
+    let bytes = unsafe { bytes(run_options, "run_options")? };
+    let options: proto::RunOptions =
+        tfcore_proto::decode(bytes).map_err(|_| invalid!("Unparseable RunOptions proto"))?;
+    Ok(options.trace_level != proto::RunOptions::NO_TRACE && !run_metadata.is_null())
 }
 
 /// # Safety

@@ -484,7 +484,8 @@ impl Import<'_> {
                 wiring.add_control(node);
                 return Ok(());
             }
-            Input::Existing(source) => Edge::from(source),
+            // The reference writes inputs that the map has changed with their index.
+            Input::Existing(source) => Edge { source, explicit_zero: source.index == 0 },
             Input::Imported { node, index, explicit_zero } => match self.ids[node] {
                 Some(id) if index < 0 => {
                     wiring.add_control(id);

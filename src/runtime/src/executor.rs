@@ -1,5 +1,6 @@
 //! The straight gear: nodes one after the other on the caller's thread.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -10,6 +11,7 @@ use tfcore_tensor::Tensor;
 
 use crate::parallel;
 use crate::plan::{Input, Plan, PlanNode, Source};
+use crate::trace::Trace;
 
 /// From this many nanoseconds a node on average, sharing nodes out pays for handing them over.
 const WORTH_SHARING_NANOS: u64 = 5_000;
@@ -19,24 +21,25 @@ const WORTH_SHARING_NANOS: u64 = 5_000;
 /// # Errors
 /// The first failing node's error, with its name.
 pub(crate) fn run(
-    plan: &std::sync::Arc<Plan>,
+    plan: &Arc<Plan>,
     feeds: Vec<Tensor>,
-    step: &std::sync::Arc<Step>,
-    pool: Option<&std::sync::Arc<Pool>>,
+    step: &Arc<Step>,
+    pool: Option<&Arc<Pool>>,
+    trace: Option<&Arc<Trace>>,
 ) -> Result<Vec<Tensor>> {
     if let Some(pool) = pool
         && plan.is_wide
         && plan.node_nanos.load(Ordering::Relaxed) >= WORTH_SHARING_NANOS
     {
-        return parallel::run(plan, feeds, step, pool);
+        return parallel::run(plan, feeds, step, pool, trace);
     }
     let mut slots = plan.frames.lock().pop().unwrap_or_default();
     slots.resize(plan.num_slots, Value::Absent);
     for (&slot, tensor) in plan.feeds.iter().zip(feeds) {
         slots[slot as usize] = Value::Tensor(tensor);
     }
-    let result =
-        run_straight(plan, &mut slots, step, pool.map_or(Parallel::SERIAL, |p| Parallel::new(p)));
+    let parallel = pool.map_or(Parallel::SERIAL, |pool| Parallel::new(pool));
+    let result = run_straight(plan, &mut slots, step, parallel, trace.map(|trace| &**trace));
     slots.clear();
     plan.frames.lock().push(slots);
     result
@@ -47,6 +50,7 @@ fn run_straight(
     slots: &mut [Value],
     step: &Step,
     parallel: Parallel<'_>,
+    trace: Option<&Trace>,
 ) -> Result<Vec<Tensor>> {
     let is_first = plan.is_wide && plan.node_nanos.load(Ordering::Relaxed) == 0;
     let start = is_first.then(Instant::now);
@@ -63,7 +67,7 @@ fn run_straight(
         }
         let first = node.output as usize;
         let outputs = &mut slots[first..first + node.output_dtypes.len()];
-        compute(node, &mut inputs, outputs, step, parallel)?;
+        compute(node, &mut inputs, outputs, step, parallel, trace)?;
     }
     if let Some(start) = start {
         let nanos = start.elapsed().as_nanos() as u64 / plan.nodes.len().max(1) as u64;
@@ -92,9 +96,15 @@ pub(crate) fn compute(
     outputs: &mut [Value],
     step: &Step,
     parallel: Parallel<'_>,
+    trace: Option<&Trace>,
 ) -> Result<()> {
+    let start = trace.map(|_| Instant::now());
     let mut ctx = OpContext::new(inputs, outputs, &node.output_dtypes, step, parallel);
-    node.kernel.compute(&mut ctx).map_err(|error| error.at_node(&node.name))
+    node.kernel.compute(&mut ctx).map_err(|error| error.at_node(&node.name))?;
+    if let (Some(trace), Some(start)) = (trace, start) {
+        trace.record(&node.name, &node.op.name, start);
+    }
+    Ok(())
 }
 
 /// The value as the kernel wants it: that of a variable, unless it asks for the variable itself.

@@ -11,7 +11,8 @@ mod place;
 mod plan;
 mod prune;
 mod session;
+mod trace;
 
 pub use config::SessionConfig;
 pub use device::DeviceInfo;
-pub use session::{Request, Session};
+pub use session::{Outcome, Request, Session};

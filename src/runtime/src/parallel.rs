@@ -13,12 +13,14 @@ use tfcore_tensor::Tensor;
 
 use crate::executor::{compute, fetched, panicked, prepare};
 use crate::plan::{Plan, Source};
+use crate::trace::Trace;
 
 /// One run in progress.
 struct Run {
     plan: Arc<Plan>,
     step: Arc<Step>,
     pool: Arc<Pool>,
+    trace: Option<Arc<Trace>>,
     slots: Vec<Mutex<Value>>,
     /// For each slot, the reads that are still to come; the last one moves the value out.
     readers: Vec<AtomicU32>,
@@ -43,12 +45,14 @@ pub(crate) fn run(
     feeds: Vec<Tensor>,
     step: &Arc<Step>,
     pool: &Arc<Pool>,
+    trace: Option<&Arc<Trace>>,
 ) -> Result<Vec<Tensor>> {
     let dependencies = &plan.dependencies;
     let run = Arc::new(Run {
         plan: plan.clone(),
         step: step.clone(),
         pool: pool.clone(),
+        trace: trace.cloned(),
         slots: (0..plan.num_slots).map(|_| Mutex::default()).collect(),
         readers: dependencies.readers.iter().map(|&count| AtomicU32::new(count)).collect(),
         pending: dependencies.pending.iter().map(|&count| AtomicU32::new(count)).collect(),
@@ -129,7 +133,8 @@ impl Run {
         let mut outputs: SmallVec<[Value; 1]> =
             SmallVec::from_elem(Value::Absent, node.output_dtypes.len());
         catch_unwind(AssertUnwindSafe(|| {
-            compute(node, &mut inputs, &mut outputs, &self.step, Parallel::new(&self.pool))
+            let parallel = Parallel::new(&self.pool);
+            compute(node, &mut inputs, &mut outputs, &self.step, parallel, self.trace.as_deref())
         }))
         .unwrap_or_else(|_| Err(panicked(node)))?;
         for (index, value) in outputs.into_iter().enumerate() {

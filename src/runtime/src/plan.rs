@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tfcore_base::{DType, Result};
-use tfcore_framework::{DeviceType, Kernel, KernelInit, Registry, Value};
+use tfcore_framework::{DeviceType, Kernel, KernelInit, OpDef, Registry, Value};
 use tfcore_graph::{Name, Node, NodeId, OutputRef};
 use tfcore_tensor::Tensor;
 
@@ -22,6 +22,7 @@ pub(crate) enum Source {
 /// One node of a plan.
 pub(crate) struct PlanNode {
     pub(crate) name: Name,
+    pub(crate) op: Arc<OpDef>,
     pub(crate) kernel: Arc<dyn Kernel>,
     pub(crate) inputs: SmallVec<[Input; 3]>,
     /// The first slot of the outputs; they lie side by side.
@@ -150,6 +151,7 @@ impl PlanBuilder {
         }
         self.nodes.push(PlanNode {
             name: node.name.clone(),
+            op: node.op.clone(),
             kernel,
             inputs,
             output,

@@ -9,6 +9,7 @@ use tfcore_base::{DType, Result, cancelled, invalid, out_of_range};
 use tfcore_framework::{Registry, ResourceManager, Step};
 use tfcore_graph::{Graph, Node, NodeId, OutputRef, is_valid_node_name};
 use tfcore_math::pool::Pool;
+use tfcore_proto as proto;
 use tfcore_tensor::{BufferPool, Tensor};
 
 use crate::config::SessionConfig;
@@ -17,6 +18,7 @@ use crate::executor;
 use crate::place::check_placement;
 use crate::plan::{Kernels, Plan, make_plan};
 use crate::prune::needed_nodes;
+use crate::trace::Trace;
 
 /// What a client asks of a session.
 #[derive(Default)]
@@ -24,6 +26,16 @@ pub struct Request {
     pub feeds: Vec<(OutputRef, Tensor)>,
     pub fetches: Vec<OutputRef>,
     pub targets: Vec<NodeId>,
+    /// Whether the times of all nodes are wanted.
+    pub trace: bool,
+}
+
+/// What a run yields.
+pub struct Outcome {
+    /// The fetched tensors, in order.
+    pub tensors: Vec<Tensor>,
+    /// The times of all nodes, if they were wanted.
+    pub step_stats: Option<proto::StepStats>,
 }
 
 /// Runs parts of a graph, and keeps the state of its variables.
@@ -108,11 +120,11 @@ impl Session {
         self.is_closed.store(true, Ordering::Release);
     }
 
-    /// Runs what the fetches and targets need and returns the fetched tensors in order.
+    /// Runs what the fetches and targets need.
     ///
     /// # Errors
     /// The request's, in the reference's words; else the first failing node's, with its name.
-    pub fn run(&self, request: Request) -> Result<Vec<Tensor>> {
+    pub fn run(&self, request: Request) -> Result<Outcome> {
         if self.is_closed.load(Ordering::Acquire) {
             return Err(cancelled!("Session has been closed."));
         }
@@ -130,7 +142,10 @@ impl Session {
             buffers: self.buffers.clone(),
             device: self.device.clone(),
         });
-        executor::run(&plan, tensors, &step, self.pool.as_ref())
+        let trace = request.trace.then(|| Arc::new(Trace::new()));
+        let tensors = executor::run(&plan, tensors, &step, self.pool.as_ref(), trace.as_ref())?;
+        let trace = trace.and_then(Arc::into_inner);
+        Ok(Outcome { tensors, step_stats: trace.map(|trace| trace.into_step_stats(&self.device)) })
     }
 
     fn plan(&self, signature: &Signature) -> Result<Arc<Plan>> {
