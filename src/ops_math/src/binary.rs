@@ -41,9 +41,6 @@ functors! {
     Xdivy(4): Field |x, y| if x == zero() { zero() } else { x.divided_by(y) };
     Xlogy(14): Field |x, y| if x == zero() { zero() } else { x.times(y.logarithm()) };
     Xlog1py(30): Field |x, y| if x == zero() { zero() } else { x.times(y.log_one_plus()) };
-    // Both comparisons fail for a `y` that is not a number, which is then the result, as is such an `x`.
-    Maximum(1): PartialOrd |x, y| if x > y || is_nan(x) { x } else { y };
-    Minimum(1): PartialOrd |x, y| if x < y || is_nan(x) { x } else { y };
     Atan2(40): Real |y, x| Float::atan2(y, x);
 }
 
@@ -51,6 +48,62 @@ functors! {
 fn zero<T: Ring>() -> T {
     T::ZERO
 }
+
+/// The larger value, or NaN if there is one.
+struct Maximum;
+
+/// The smaller value, or NaN if there is one.
+struct Minimum;
+
+/// Of equal values, such as zeros of either sign, the second one is taken, as the vector instructions do.
+macro_rules! selections {
+    ($($type:ty)*) => {$(
+        impl Binary<$type> for Maximum {
+            type Out = $type;
+
+            #[inline(always)]
+            fn apply(x: $type, y: $type) -> $type {
+                if x > y || is_nan(x) { x } else { y }
+            }
+        }
+
+        impl Binary<$type> for Minimum {
+            type Out = $type;
+
+            #[inline(always)]
+            fn apply(x: $type, y: $type) -> $type {
+                if x < y || is_nan(x) { x } else { y }
+            }
+        }
+    )*};
+}
+selections!(f32 f64 i8 i16 i32 i64 u8 u16 u32 u64);
+
+/// Of equal values the first one is taken.
+macro_rules! half_selections {
+    ($($type:ty)*) => {$(
+        impl Binary<$type> for Maximum {
+            type Out = $type;
+
+            #[inline(always)]
+            fn apply(x: $type, y: $type) -> $type {
+                let (wide_x, wide_y) = (x.widen(), y.widen());
+                if wide_x < wide_y || wide_y.is_nan() { y } else { x }
+            }
+        }
+
+        impl Binary<$type> for Minimum {
+            type Out = $type;
+
+            #[inline(always)]
+            fn apply(x: $type, y: $type) -> $type {
+                let (wide_x, wide_y) = (x.widen(), y.widen());
+                if wide_x > wide_y || wide_y.is_nan() { y } else { x }
+            }
+        }
+    )*};
+}
+half_selections!(Half BFloat16);
 
 /// Whether `x` differs from itself, as only NaN does.
 #[inline(always)]

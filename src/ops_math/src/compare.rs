@@ -131,8 +131,8 @@ where
     }
 }
 
-/// As for any elementwise op, but unknown wherever the shapes might turn out to be incompatible and
-/// that were no error.
+/// As for any elementwise op, unless incompatible shapes are no error: then the result of such is a
+/// scalar, and unknown where the shapes might turn out to be incompatible.
 fn equality_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     if ctx.attrs.bool("incompatible_shape_error")? {
         return shape_fns::broadcast_binary(ctx);
@@ -145,8 +145,9 @@ fn equality_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
                 || (b.value().is_none() && other_than_one(a.value()))
         });
         let shape = match shape_ops::broadcast(x, y) {
-            Ok(shape) if !undecided => shape,
-            _ => PartialShape::unknown(),
+            Ok(_) if undecided => PartialShape::unknown(),
+            Ok(shape) => shape,
+            Err(_) => PartialShape::scalar(),
         };
         ctx.set_output(0, shape);
     }
@@ -212,7 +213,7 @@ mod tests {
             assert_eq!(outputs[0].as_slice::<bool>().unwrap(), [unlike], "{op}");
         }
         let shapes = [
-            ("[2];[3]", "?"),
+            ("[2];[3]", "[]"),
             ("[2];[?]", "?"),
             ("[0];[?]", "?"),
             ("[1];[?]", "[?]"),

@@ -6,10 +6,12 @@ use tfcore_framework::Registry;
 
 mod arg;
 mod binary;
+mod cast;
 mod compare;
 mod cumulative;
 mod division;
 mod einsum;
+mod float8;
 mod matmul;
 mod number;
 mod reduce;
@@ -19,6 +21,7 @@ mod unary;
 pub fn register(r: &mut Registry) {
     arg::register(r);
     binary::register(r);
+    cast::register(r);
     compare::register(r);
     cumulative::register(r);
     division::register(r);
