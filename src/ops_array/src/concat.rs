@@ -1,12 +1,12 @@
 //! Ops that join tensors: `Concat`, `ConcatV2`, `ConcatOffset`, `Pack`.
 
 use tfcore_base::{DType, Result, invalid, require};
+use tfcore_framework::movement::for_each_units;
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
 };
 use tfcore_tensor::{Dim, Elems, ElemsMut, PartialShape, Shape, Tensor};
 
-use crate::movement::for_each_units;
 use crate::types;
 
 pub(crate) fn register(r: &mut Registry) {
@@ -34,13 +34,13 @@ pub(crate) fn register(r: &mut Registry) {
 }
 
 /// The indices of the values among `count` inputs of which one is the axis.
-fn values(count: usize, axis_input: usize) -> std::ops::Range<usize> {
+fn value_inputs(count: usize, axis_input: usize) -> std::ops::Range<usize> {
     if axis_input == 0 { 1..count } else { 0..count - 1 }
 }
 
 fn concat_shape(ctx: &mut InferenceContext<'_>, axis_input: usize) -> Result<()> {
     shape_ops::with_rank(ctx.input(axis_input), 0)?;
-    let inputs = &ctx.inputs()[values(ctx.num_inputs(), axis_input)];
+    let inputs = &ctx.inputs()[value_inputs(ctx.num_inputs(), axis_input)];
     let rank = inputs.iter().find_map(PartialShape::rank);
     if let Some(rank) = rank {
         require!(rank > 0, "Can't concatenate scalars (use tf.stack instead)");
@@ -99,7 +99,7 @@ fn concat(ctx: &mut OpContext<'_>, axis_input: usize) -> Result<()> {
         axis.shape()
     );
     let axis = axis.to_i64s()?[0];
-    let range = values(ctx.num_inputs(), axis_input);
+    let range = value_inputs(ctx.num_inputs(), axis_input);
     let first = ctx.input(range.start)?.shape().clone();
     let rank = first.rank() as i64;
     // Scalars could be told apart from vectors only by old graphs, which no longer load.
@@ -338,4 +338,63 @@ fn pack_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         ctx.set_output(0, out);
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+    use tfcore_framework::AttrValue;
+
+    #[test]
+    fn values_are_joined_along_the_axis() {
+        let (a, b) = (counting(&[2, 1]), counting(&[2, 2]));
+        let attrs = [int32(), ("N", AttrValue::Int(2))];
+        let joined = values::<i32>("ConcatV2", &attrs, &[a, b, Tensor::scalar(-1i32)]).unwrap();
+        assert_eq!(joined, (vec![2, 3], vec![0, 0, 1, 1, 2, 3]));
+        let inputs = [Tensor::scalar(0i32), counting(&[0, 2]), counting(&[1, 2])];
+        let joined = values::<i32>("Concat", &attrs, &inputs).unwrap();
+        assert_eq!(joined, (vec![1, 2], vec![0, 1]));
+    }
+
+    #[test]
+    fn packing_adds_an_axis() {
+        let (a, b) = (ints(&[1, 2, 3]), ints(&[4, 5, 6]));
+        for (axis, dims, expected) in
+            [(0, vec![2, 3], vec![1, 2, 3, 4, 5, 6]), (-1, vec![3, 2], vec![1, 4, 2, 5, 3, 6])]
+        {
+            let attrs = [int32(), ("N", AttrValue::Int(2)), ("axis", AttrValue::Int(axis))];
+            let packed = values::<i32>("Pack", &attrs, &[a.clone(), b.clone()]).unwrap();
+            assert_eq!(packed, (dims, expected), "axis {axis}");
+        }
+    }
+
+    #[test]
+    fn offsets_add_up() {
+        let attrs = [("N", AttrValue::Int(2))];
+        let inputs = [Tensor::scalar(1i32), ints(&[2, 3]), ints(&[2, 7])];
+        let offsets = run("ConcatOffset", &attrs, &inputs).unwrap();
+        assert_eq!(offsets[1].as_slice::<i32>().unwrap(), [0, 3]);
+    }
+
+    #[test]
+    fn shapes_of_joins() {
+        let attrs = [int32(), ("N", AttrValue::Int(2))];
+        let axis = |axis: i32| vec![(2, Tensor::scalar(axis))];
+        let cases = [
+            ("[2,3];[2,?];[]", axis(1), "[2,?]"),
+            ("[?,3];[2,4];[]", axis(-1), "[2,7]"),
+            ("[2,3];?;[]", axis(1), "[2,?]"),
+            ("[2,3];?;[]", vec![], "[?,?]"),
+            (
+                "[2,3];[3,3];[]",
+                axis(1),
+                "Dimension 0 in both shapes must be equal, but are 2 and 3. Shapes are [2] and [3].",
+            ),
+            ("[];[];[]", vec![], "Can't concatenate scalars (use tf.stack instead)"),
+        ];
+        for (inputs, constants, expected) in cases {
+            assert_eq!(shapes("ConcatV2", &attrs, inputs, &constants), expected, "{inputs}");
+        }
+    }
 }

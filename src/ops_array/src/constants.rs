@@ -2,6 +2,7 @@
 
 use num_traits::One;
 use tfcore_base::{DType, Elem, Make, Numbers, Pick, Result, internal, invalid, require};
+use tfcore_framework::movement::for_each_units;
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns, shape_ops,
 };
@@ -105,9 +106,7 @@ fn fill(ctx: &mut OpContext<'_>) -> Result<()> {
 /// Sets all elements to the one element of `value`, on several threads if it is worth it.
 fn fill_with(ctx: &OpContext<'_>, out: &mut Tensor, value: &Tensor) -> Result<()> {
     let value = value.elems();
-    crate::movement::for_each_units(ctx.parallel(), out.elems_mut()?, 1, &|_, part| {
-        part.fill(value)
-    });
+    for_each_units(ctx.parallel(), out.elems_mut()?, 1, &|_, part| part.fill(value));
     Ok(())
 }
 
@@ -117,7 +116,7 @@ fn zeros_like(ctx: &mut OpContext<'_>) -> Result<()> {
     require_zeros(input)?;
     let (mut out, _) = ctx.forward_or_allocate(&[0], 0, shape)?;
     let elems = out.elems_mut()?;
-    crate::movement::for_each_units(ctx.parallel(), elems, 1, &|_, part| part.fill_default());
+    for_each_units(ctx.parallel(), elems, 1, &|_, part| part.fill_default());
     ctx.set_output(0, out);
     Ok(())
 }
@@ -163,4 +162,55 @@ fn ones_like_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         ctx.set_output(0, out);
         Ok(())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+    use tfcore_framework::AttrValue;
+    use tfcore_tensor::PartialShape;
+
+    #[test]
+    fn filling() {
+        let filled = values::<f32>(
+            "Fill",
+            &[("T", of(DType::FLOAT))],
+            &[ints(&[2, 1]), Tensor::scalar(1.5f32)],
+        );
+        assert_eq!(filled.unwrap(), (vec![2, 1], vec![1.5, 1.5]));
+        let ones =
+            values::<bool>("OnesLike", &[("T", of(DType::BOOL))], &[tensor(&[2], &[false, true])]);
+        assert_eq!(ones.unwrap().1, [true, true]);
+        let zeros = values::<i32>("ZerosLike", &[int32()], &[ints(&[3, 4])]);
+        assert_eq!(zeros.unwrap().1, [0, 0]);
+        let negative = failure("Fill", &[int32()], &[ints(&[-1]), Tensor::scalar(1i32)]);
+        assert_eq!(negative, "Dimension -1 must be >= 0");
+    }
+
+    #[test]
+    fn placeholders_must_be_fed() {
+        let shape = |dims: &[i64]| AttrValue::shape(PartialShape::from_i64s(dims).unwrap());
+        let dtype = ("dtype", of(DType::FLOAT));
+        let cases = [
+            (vec![dtype.clone()], ""),
+            (vec![dtype, ("shape", shape(&[-1, 3]))], " and shape [?,3]"),
+        ];
+        for (attrs, suffix) in cases {
+            let expected = format!(
+                "You must feed a value for placeholder tensor 'op' with dtype float{suffix}"
+            );
+            assert_eq!(failure("Placeholder", &attrs, &[]), expected);
+        }
+    }
+
+    #[test]
+    fn a_constant_has_its_declared_type() {
+        let attrs = [("dtype", of(DType::FLOAT)), ("value", AttrValue::tensor(ints(&[1])))];
+        assert_eq!(
+            failure("Const", &attrs, &[]),
+            "Type mismatch between value (int32) and dtype (float)"
+        );
+        assert_eq!(shapes("Const", &attrs, "", &[]), "[1]");
+    }
 }

@@ -8,12 +8,12 @@ use tfcore_base::{
     BFloat16, DType, Elem, Half, Make, Numbers, Pick, Result, internal, invalid, require,
 };
 use tfcore_framework::geometry::{StridedDim, StridedView};
+use tfcore_framework::movement::copy_view;
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
 };
 use tfcore_tensor::{Dim, Elems, PartialShape, Shape, TString, Tensor};
 
-use crate::movement::copy_view;
 use crate::types;
 
 pub(crate) fn register(r: &mut Registry) {
@@ -290,4 +290,45 @@ fn group_by<'e, E, K: Hash + PartialEq>(
         groups.ids.push(id);
     }
     groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+    use tfcore_base::Result;
+
+    #[test]
+    fn positions_of_what_is_not_zero() {
+        let x = tensor(&[2, 3], &[0.0f32, f32::NAN, 2.0, -0.0, 0.0, -1.0]);
+        let found = values::<i64>("Where", &[("T", of(DType::FLOAT))], &[x]).unwrap();
+        assert_eq!(found, (vec![3, 2], vec![0, 1, 0, 2, 1, 2]));
+        let scalar = values::<i64>("Where", &[("T", of(DType::BOOL))], &[Tensor::scalar(true)]);
+        assert_eq!(scalar.unwrap(), (vec![1, 0], vec![]));
+        assert_eq!(shapes("Where", &[("T", of(DType::BOOL))], "[2,?,3]", &[]), "[?,3]");
+    }
+
+    fn unique(op: &str, dtype: DType, inputs: &[Tensor]) -> Result<Vec<Tensor>> {
+        run(op, &[("T", of(dtype)), ("out_idx", of(DType::INT32))], inputs)
+    }
+
+    #[test]
+    fn values_in_order_of_appearance() {
+        let out = unique("UniqueWithCounts", DType::INT32, &[ints(&[5, 3, 5, 5, 1])]).unwrap();
+        let found: Vec<&[i32]> = out.iter().map(|part| part.as_slice().unwrap()).collect();
+        assert_eq!(found, [&[5, 3, 1][..], &[0, 1, 0, 0, 2], &[3, 1, 1]]);
+        let zeros = tensor(&[4], &[0.0f32, -0.0, f32::NAN, f32::NAN]);
+        let out = unique("Unique", DType::FLOAT, &[zeros]).unwrap();
+        assert_eq!(out[1].as_slice::<i32>().unwrap(), [0, 0, 1, 2]);
+    }
+
+    #[test]
+    fn slices_along_an_axis() {
+        let x = tensor(&[2, 3], &[1, 2, 1, 4, 5, 4]);
+        let out =
+            run("UniqueV2", &[int32(), ("Taxis", of(DType::INT32))], &[x, ints(&[1])]).unwrap();
+        assert_eq!(out[0].shape().dims(), [2, 2]);
+        assert_eq!(out[0].as_slice::<i32>().unwrap(), [1, 2, 4, 5]);
+        assert_eq!(out[1].as_slice::<i32>().unwrap(), [0, 1, 0]);
+    }
 }

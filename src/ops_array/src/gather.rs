@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tfcore_base::{Result, invalid, require};
+use tfcore_framework::movement::{Movement, for_each_units, move_elems};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
 };
 use tfcore_tensor::{Elems, ElemsMut, PartialShape, Shape, Tensor};
 
-use crate::movement::{Movement, for_each_units, move_elems};
 use crate::types;
 
 pub(crate) fn register(r: &mut Registry) {
@@ -344,5 +344,87 @@ impl Movement for PickNd<'_> {
                 first_bad.fetch_min(number, Ordering::Relaxed);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+    use tfcore_base::DType;
+    use tfcore_framework::AttrValue;
+
+    fn v2(batch_dims: i64) -> [(&'static str, AttrValue); 4] {
+        [
+            ("Tparams", of(DType::INT32)),
+            ("Tindices", of(DType::INT32)),
+            ("Taxis", of(DType::INT32)),
+            ("batch_dims", AttrValue::Int(batch_dims)),
+        ]
+    }
+
+    fn nd(policy: &str) -> [(&'static str, AttrValue); 3] {
+        [
+            ("Tparams", of(DType::INT32)),
+            ("Tindices", of(DType::INT32)),
+            ("bad_indices_policy", AttrValue::string(policy)),
+        ]
+    }
+
+    #[test]
+    fn gathering() {
+        let x = counting(&[2, 3]);
+        let cases = [
+            (ints(&[1, 0]), 0, 0, vec![2, 3], vec![3, 4, 5, 0, 1, 2]),
+            (ints(&[2, 2]), 1, 0, vec![2, 2], vec![2, 2, 5, 5]),
+            (tensor(&[2, 1], &[2, 0]), -1, 1, vec![2, 1], vec![2, 3]),
+            (Tensor::scalar(1i32), 1, 0, vec![2], vec![1, 4]),
+        ];
+        for (indices, axis, batch_dims, dims, expected) in cases {
+            let inputs = [x.clone(), indices, Tensor::scalar(axis)];
+            let found = values::<i32>("GatherV2", &v2(batch_dims), &inputs).unwrap();
+            assert_eq!(found, (dims, expected), "axis {axis}");
+        }
+        let inputs = [x, tensor(&[1, 2], &[0, 3]), Tensor::scalar(1i32)];
+        assert_eq!(failure("GatherV2", &v2(0), &inputs), "indices[0,1] = 3 is not in [0, 3)");
+    }
+
+    #[test]
+    fn shapes_of_gathers() {
+        let axis = |axis: i32| vec![(2, Tensor::scalar(axis))];
+        let cases = [
+            ("[4,5,6];[4,2];[]", 1, axis(-1), "[4,5,2]"),
+            ("[4,5,6];[4,2];[]", 3, axis(1), "Shape must be at least rank 3 but is rank 2"),
+            ("[4,5];[2,?];[]", 0, vec![], "[?,?,?]"),
+            ("[4,5];?;[]", 0, axis(0), "?"),
+            ("[4,5];[2];[]", 0, axis(2), "Shape must be at least rank 3 but is rank 2"),
+        ];
+        for (inputs, batch_dims, constants, expected) in cases {
+            assert_eq!(
+                shapes("GatherV2", &v2(batch_dims), inputs, &constants),
+                expected,
+                "{inputs}"
+            );
+        }
+    }
+
+    #[test]
+    fn positions() {
+        let x = counting(&[2, 3]);
+        let cases = [
+            (tensor(&[2, 2], &[0, 1, 1, 2]), vec![2], vec![1, 5]),
+            (tensor(&[1, 1], &[1]), vec![1, 3], vec![3, 4, 5]),
+            (tensor::<i32>(&[1, 0], &[]), vec![1, 2, 3], vec![0, 1, 2, 3, 4, 5]),
+        ];
+        for (indices, dims, expected) in cases {
+            let found = values::<i32>("GatherNd", &nd(""), &[x.clone(), indices]).unwrap();
+            assert_eq!(found, (dims, expected));
+        }
+        let bad = [x, tensor(&[2, 2], &[0, 1, 0, 3])];
+        assert_eq!(
+            failure("GatherNd", &nd(""), &bad),
+            "indices[1] = [0, 3] does not index into param shape [2,3], node name: op"
+        );
+        assert_eq!(values::<i32>("GatherNd", &nd("IGNORE"), &bad).unwrap().1, [1, 0]);
     }
 }

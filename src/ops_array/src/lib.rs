@@ -8,13 +8,14 @@ mod constants;
 mod find;
 mod gather;
 mod identity;
-use tfcore_framework::movement;
 mod one_hot;
 mod pad;
 mod queries;
 mod reshape;
 mod slice;
 mod split;
+#[cfg(test)]
+mod testing;
 mod tile;
 mod top_k;
 mod transpose;

@@ -1,12 +1,12 @@
 //! Tensors made from a rule: `OneHot`, `MatrixBandPart`.
 
 use tfcore_base::{DType, Result, require};
+use tfcore_framework::movement::{Movement, for_each_units, move_elems};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns,
 };
 use tfcore_tensor::{PartialShape, Shape, Tensor};
 
-use crate::movement::{Movement, for_each_units, move_elems};
 use crate::types;
 
 pub(crate) fn register(r: &mut Registry) {
@@ -137,4 +137,43 @@ fn band_part(ctx: &mut OpContext<'_>) -> Result<()> {
     }
     ctx.set_output(0, out);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+    use tfcore_framework::AttrValue;
+
+    fn attrs(axis: i64) -> [(&'static str, AttrValue); 3] {
+        [int32(), ("TI", of(DType::INT32)), ("axis", AttrValue::Int(axis))]
+    }
+
+    #[test]
+    fn one_value_at_each_index() {
+        let scalar = Tensor::scalar::<i32>;
+        let inputs = [ints(&[1, -1, 2, 5]), scalar(3), scalar(7), scalar(0)];
+        let found = values::<i32>("OneHot", &attrs(-1), &inputs).unwrap();
+        assert_eq!(found, (vec![4, 3], vec![0, 7, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0]));
+        let found = values::<i32>("OneHot", &attrs(0), &inputs).unwrap();
+        assert_eq!(found, (vec![3, 4], vec![0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 7, 0]));
+        assert_eq!(shapes("OneHot", &attrs(1), "[2,?];[];[];[]", &[(1, scalar(5))]), "[2,5,?]");
+    }
+
+    #[test]
+    fn bands() {
+        let bounds = |lower: i64, upper: i64| {
+            [counting(&[3, 3]), Tensor::scalar(lower), Tensor::scalar(upper)]
+        };
+        let cases = [
+            (0, 0, [0, 0, 0, 0, 4, 0, 0, 0, 8]),
+            (0, -1, [0, 1, 2, 0, 4, 5, 0, 0, 8]),
+            (1, 0, [0, 0, 0, 3, 4, 0, 0, 7, 8]),
+            (-1, -1, [0, 1, 2, 3, 4, 5, 6, 7, 8]),
+        ];
+        for (lower, upper, expected) in cases {
+            let found = values::<i32>("MatrixBandPart", &[int32()], &bounds(lower, upper)).unwrap();
+            assert_eq!(found.1, expected, "{lower} {upper}");
+        }
+    }
 }

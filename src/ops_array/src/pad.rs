@@ -1,12 +1,12 @@
 //! Ops that surround a tensor: `Pad`, `PadV2`, `MirrorPad`.
 
 use tfcore_base::{Result, invalid, require};
+use tfcore_framework::movement::{Movement, for_each_units, move_elems};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
 };
 use tfcore_tensor::{Dim, Elems, PartialShape, Shape, Tensor};
 
-use crate::movement::{Movement, for_each_units, move_elems};
 use crate::types;
 
 pub(crate) fn register(r: &mut Registry) {
@@ -222,4 +222,54 @@ fn outer_index(maps: &[AxisMap], strides: &[usize], row: usize) -> Option<usize>
         rest /= map.len();
     }
     Some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+    use tfcore_framework::AttrValue;
+
+    #[test]
+    fn constants_go_around() {
+        let x = counting(&[2, 2]);
+        let paddings = tensor(&[2, 2], &[0i32, 1, 2, 0]);
+        let found =
+            values::<i32>("PadV2", &[int32()], &[x.clone(), paddings, Tensor::scalar(9i32)]);
+        assert_eq!(found.unwrap(), (vec![3, 4], vec![9, 9, 0, 1, 9, 9, 2, 3, 9, 9, 9, 9]));
+        let outer = tensor(&[2, 2], &[1i32, 0, 0, 0]);
+        let found = values::<i32>("Pad", &[int32()], &[x.clone(), outer]).unwrap();
+        assert_eq!(found.1, [0, 0, 0, 1, 2, 3]);
+        let negative = tensor(&[2, 2], &[-1i32, 0, 0, 0]);
+        assert_eq!(
+            failure("Pad", &[int32()], &[x, negative]),
+            "Paddings must be non-negative: -1 0"
+        );
+    }
+
+    #[test]
+    fn mirrors() {
+        let x = || counting(&[2, 3]);
+        let mode = |mode: &str| [int32(), ("mode", AttrValue::string(mode))];
+        let paddings = || tensor(&[2, 2], &[0i32, 1, 2, 1]);
+        let found = values::<i32>("MirrorPad", &mode("REFLECT"), &[x(), paddings()]).unwrap();
+        let expected = [2, 1, 0, 1, 2, 1, 5, 4, 3, 4, 5, 4, 2, 1, 0, 1, 2, 1];
+        assert_eq!(found, (vec![3, 6], expected.to_vec()));
+        let found = values::<i32>("MirrorPad", &mode("SYMMETRIC"), &[x(), paddings()]).unwrap();
+        assert_eq!(found.1, [1, 0, 0, 1, 2, 2, 4, 3, 3, 4, 5, 5, 4, 3, 3, 4, 5, 5]);
+        let wide = tensor(&[2, 2], &[2i32, 0, 0, 0]);
+        let message = failure("MirrorPad", &mode("REFLECT"), &[x(), wide]);
+        assert_eq!(message, "paddings must be less than the dimension size: 2, 0 not less than 2");
+    }
+
+    #[test]
+    fn shapes_grow() {
+        let constants = [(1, tensor(&[2, 2], &[1i32, 1, 0, 3]))];
+        assert_eq!(shapes("Pad", &[int32()], "[2,?];[2,2]", &constants), "[4,?]");
+        assert_eq!(shapes("Pad", &[int32()], "?;[2,2]", &[]), "[?,?]");
+        assert_eq!(
+            shapes("Pad", &[int32()], "[2];[2,2]", &[]),
+            "Shape must be rank 2 but is rank 1"
+        );
+    }
 }

@@ -72,3 +72,20 @@ fn size(ctx: &mut OpContext<'_>) -> Result<()> {
     ctx.set_output(0, out);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+
+    #[test]
+    fn shapes_are_values() {
+        let x = [counting(&[2, 3])];
+        let long = [int32(), ("out_type", of(DType::INT64))];
+        assert_eq!(values::<i64>("Shape", &long, &x).unwrap().1, [2, 3]);
+        assert_eq!(values::<i32>("Size", &[int32()], &x).unwrap(), (vec![], vec![6]));
+        assert_eq!(values::<i32>("Rank", &[int32()], &x).unwrap().1, [2]);
+        assert_eq!(shapes("Shape", &[int32()], "[?,?,4]", &[]), "[3]");
+        assert_eq!(shapes("Shape", &[int32()], "?", &[]), "[?]");
+    }
+}

@@ -319,3 +319,98 @@ fn ensure_shape_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+    use tfcore_framework::AttrValue;
+
+    #[test]
+    fn reshapes_infer_one_size() {
+        let cases: [(&[i64], &[i32], &str); 6] = [
+            (&[2, 3], &[3, -1], "[3,2]"),
+            (&[2, 3], &[-1], "[6]"),
+            (&[0, 3], &[-1, 3], "[0,3]"),
+            (&[2, 3], &[-1, -1], "Only one input size may be -1, not both 0 and 1"),
+            (
+                &[2, 3],
+                &[4, -1],
+                "Input to reshape is a tensor with 6 values, but the requested shape requires a multiple of 4",
+            ),
+            (
+                &[2, 3],
+                &[5],
+                "Input to reshape is a tensor with 6 values, but the requested shape has 5",
+            ),
+        ];
+        for (dims, sizes, expected) in cases {
+            let out = run("Reshape", &[int32()], &[counting(dims), ints(sizes)]);
+            let found = match &out {
+                Ok(out) => out[0].shape().to_string(),
+                Err(error) => error.message().to_string(),
+            };
+            assert_eq!(found, expected, "{dims:?} {sizes:?}");
+        }
+    }
+
+    #[test]
+    fn static_shapes_of_reshapes() {
+        let sizes = |sizes: &[i32]| vec![(1, ints(sizes))];
+        let cases = [
+            ("[2,3];[2]", sizes(&[3, -1]), "[3,2]"),
+            ("[?,3];[2]", sizes(&[3, -1]), "[3,?]"),
+            ("[2,?];[2]", sizes(&[2, -1]), "[2,?]"),
+            ("[2,3];[2]", vec![], "[?,?]"),
+            ("?;?", vec![], "?"),
+            (
+                "[2,3];[1]",
+                sizes(&[5]),
+                "Cannot reshape a tensor with 6 elements to shape [5] (5 elements)",
+            ),
+            ("[2,3];[2]", sizes(&[4, -1]), "Dimension size must be evenly divisible by 4 but is 6"),
+        ];
+        for (inputs, constants, expected) in cases {
+            assert_eq!(shapes("Reshape", &[int32()], inputs, &constants), expected, "{inputs}");
+        }
+    }
+
+    #[test]
+    fn sizes_of_1_come_and_go() {
+        let squeeze =
+            |axes: &[i64]| [int32(), ("squeeze_dims", AttrValue::ints(axes.iter().copied()))];
+        let cases: [(&[i64], &[i64], &str); 4] = [
+            (&[1, 2, 1], &[], "[2]"),
+            (&[1, 2, 1], &[-1], "[1,2]"),
+            (&[1, 2, 1], &[1], "Can not squeeze dim[1], expected a dimension of 1, got 2"),
+            (&[1, 2, 1], &[3], "Tried to squeeze dim index 3 for tensor with 3 dimensions."),
+        ];
+        for (dims, axes, expected) in cases {
+            let found = run("Squeeze", &squeeze(axes), &[counting(dims)]);
+            let found = found.map(|out| out[0].shape().to_string());
+            assert_eq!(found.unwrap_or_else(|error| error.message().to_string()), expected);
+        }
+        assert_eq!(shapes("Squeeze", &squeeze(&[]), "[1,?]", &[]), "?");
+        assert_eq!(shapes("Squeeze", &squeeze(&[0]), "[?,?]", &[]), "[?]");
+        let expanded =
+            values::<i32>("ExpandDims", &[int32()], &[ints(&[7]), Tensor::scalar(-1i32)]);
+        assert_eq!(expanded.unwrap(), (vec![1, 1], vec![7]));
+        assert_eq!(
+            shapes("ExpandDims", &[int32()], "[2,3];[]", &[(1, Tensor::scalar(1i32))]),
+            "[2,1,3]"
+        );
+    }
+
+    #[test]
+    fn bits_are_kept() {
+        let attrs = [("T", of(DType::FLOAT)), ("type", of(DType::UINT8))];
+        let bytes = values::<u8>("Bitcast", &attrs, &[tensor(&[1], &[1.0f32])]).unwrap();
+        assert_eq!(bytes, (vec![1, 4], vec![0, 0, 0x80, 0x3f]));
+        let back = [("T", of(DType::UINT8)), ("type", of(DType::FLOAT))];
+        assert_eq!(shapes("Bitcast", &back, "[5,4]", &[]), "[5]");
+        assert!(
+            failure("Bitcast", &back, &[tensor(&[3], &[0u8; 3])])
+                .starts_with("Cannot bitcast from uint8 to float")
+        );
+    }
+}

@@ -4,12 +4,12 @@ use tfcore_base::{Result, invalid, require};
 use tfcore_framework::geometry::{
     SliceMasks, SliceSpec, StridedDim, StridedView, check_slice_operands,
 };
+use tfcore_framework::movement::copy_view;
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
 };
 use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 
-use crate::movement::copy_view;
 use crate::types;
 
 pub(crate) fn register(r: &mut Registry) {
@@ -230,4 +230,72 @@ fn reverse(ctx: &mut OpContext<'_>) -> Result<()> {
     }
     let view = StridedView::new(offset, dims);
     output_view(ctx, &view, shape)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::*;
+    use tfcore_framework::AttrValue;
+
+    #[test]
+    fn boxes() {
+        let attrs = [int32(), ("Index", of(tfcore_base::DType::INT32))];
+        let x = counting(&[3, 4]);
+        let slice = |begin: &[i32], size: &[i32]| [x.clone(), ints(begin), ints(size)];
+        let found = values::<i32>("Slice", &attrs, &slice(&[1, 1], &[-1, 2])).unwrap();
+        assert_eq!(found, (vec![2, 2], vec![5, 6, 9, 10]));
+        assert_eq!(
+            failure("Slice", &attrs, &slice(&[1, 1], &[1, 4])),
+            "Expected size[1] in [0, 3], but got 4"
+        );
+        let constants = [(1, ints(&[1, 1])), (2, ints(&[-1, 2]))];
+        assert_eq!(shapes("Slice", &attrs, "[3,?];[2];[2]", &constants), "[2,2]");
+        assert_eq!(shapes("Slice", &attrs, "?;[2];[2]", &constants), "[?,2]");
+        assert_eq!(shapes("Slice", &attrs, "[3,4];?;?", &[]), "[?,?]");
+    }
+
+    #[test]
+    fn strided_slices() {
+        let x = counting(&[3, 4]);
+        // x[::-1, 1] and x[-1:, newaxis, ::2]
+        let cases: [(&[i32], &[i32], &[i32], [i64; 3], &[i64], &[i32]); 2] = [
+            (&[0, 1], &[0, 2], &[-1, 1], [1, 0, 2], &[3], &[9, 5, 1]),
+            (&[-1, 0, 0], &[3, 0, 4], &[1, 1, 2], [0, 2, 0], &[1, 1, 2], &[8, 10]),
+        ];
+        for (begin, end, strides, [open, new_axis, shrink], dims, expected) in cases {
+            let attrs = [
+                int32(),
+                ("Index", of(tfcore_base::DType::INT32)),
+                ("begin_mask", AttrValue::Int(open)),
+                ("end_mask", AttrValue::Int(open)),
+                ("new_axis_mask", AttrValue::Int(new_axis)),
+                ("shrink_axis_mask", AttrValue::Int(shrink)),
+            ];
+            let inputs = [x.clone(), ints(begin), ints(end), ints(strides)];
+            let found = values::<i32>("StridedSlice", &attrs, &inputs).unwrap();
+            assert_eq!(found, (dims.to_vec(), expected.to_vec()), "{begin:?}");
+        }
+    }
+
+    #[test]
+    fn rows_at_aligned_addresses_are_shared() {
+        let attrs = [int32(), ("Index", of(tfcore_base::DType::INT32))];
+        let x = counting(&[4, 16]);
+        let out = run("Slice", &attrs, &[x.clone(), ints(&[1, 0]), ints(&[2, 16])]).unwrap();
+        assert!(out[0].shares_buffer(&x));
+        assert_eq!(out[0].as_slice::<i32>().unwrap()[0], 16);
+    }
+
+    #[test]
+    fn reversal() {
+        let reverse = |axes: &[i32]| [counting(&[2, 3]), ints(axes)];
+        let found = values::<i32>("ReverseV2", &[int32()], &reverse(&[-1])).unwrap();
+        assert_eq!(found.1, [2, 1, 0, 5, 4, 3]);
+        let found = values::<i32>("ReverseV2", &[int32()], &reverse(&[0, 1])).unwrap();
+        assert_eq!(found.1, [5, 4, 3, 2, 1, 0]);
+        assert_eq!(
+            failure("ReverseV2", &[int32()], &reverse(&[0, -2])),
+            "axis 0 specified more than once."
+        );
+    }
 }

@@ -2,13 +2,13 @@
 
 use tfcore_base::{Result, invalid, require};
 use tfcore_framework::geometry::StridedView;
+use tfcore_framework::movement::copy_view;
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
 };
 use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 
 use crate::concat::pack_axis;
-use crate::movement::copy_view;
 use crate::types;
 
 pub(crate) fn register(r: &mut Registry) {
@@ -275,4 +275,54 @@ fn unpack_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         let input = ctx.take_input(0)?;
         output_parts(ctx, &input, axis, &vec![1; outputs], false)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+    use tfcore_framework::AttrValue;
+
+    fn parts(out: Vec<Tensor>) -> Vec<Vec<i32>> {
+        out.iter().map(|part| part.as_slice::<i32>().unwrap().to_vec()).collect()
+    }
+
+    #[test]
+    fn splitting() {
+        let attrs = [int32(), ("num_split", AttrValue::Int(2))];
+        let out = run("Split", &attrs, &[Tensor::scalar(1i32), counting(&[2, 4])]).unwrap();
+        assert_eq!(parts(out), [[0, 1, 4, 5], [2, 3, 6, 7]]);
+        let v =
+            [int32(), ("num_split", AttrValue::Int(2)), ("Tlen", of(tfcore_base::DType::INT32))];
+        let out =
+            run("SplitV", &v, &[counting(&[2, 3]), ints(&[-1, 1]), Tensor::scalar(-1i32)]).unwrap();
+        assert_eq!(parts(out), [vec![0, 1, 3, 4], vec![2, 5]]);
+        let uneven = failure("Split", &attrs, &[Tensor::scalar(0i32), counting(&[5])]);
+        assert!(uneven.contains("but got split_dim 0 (size = 5) and num_split 2"), "{uneven}");
+    }
+
+    #[test]
+    fn unpacking_drops_the_axis() {
+        let attrs = [int32(), ("num", AttrValue::Int(3)), ("axis", AttrValue::Int(-1))];
+        let out = run("Unpack", &attrs, &[counting(&[2, 3])]).unwrap();
+        assert_eq!(out[2].shape().dims(), [2]);
+        assert_eq!(parts(out), [[0, 3], [1, 4], [2, 5]]);
+        assert_eq!(shapes("Unpack", &attrs, "[?,3]", &[]), "[?];[?];[?]");
+    }
+
+    #[test]
+    fn shapes_of_parts() {
+        let v =
+            [int32(), ("num_split", AttrValue::Int(2)), ("Tlen", of(tfcore_base::DType::INT32))];
+        let axis = (2, Tensor::scalar(1i32));
+        let cases = [
+            ("[5,6];[2];[]", vec![axis.clone(), (1, ints(&[2, -1]))], "[5,2];[5,4]"),
+            ("[5,?];[2];[]", vec![axis.clone(), (1, ints(&[2, -1]))], "[5,2];[5,?]"),
+            ("[5,6];[2];[]", vec![axis], "[5,?];[5,?]"),
+            ("[5,6];[2];[]", vec![], "[?,?];[?,?]"),
+        ];
+        for (inputs, constants, expected) in cases {
+            assert_eq!(shapes("SplitV", &v, inputs, &constants), expected, "{inputs}");
+        }
+    }
 }

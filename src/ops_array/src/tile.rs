@@ -173,3 +173,41 @@ fn broadcast_args(ctx: &mut OpContext<'_>) -> Result<()> {
 fn bracketed(dims: &[i64]) -> String {
     format!("[{}]", dims.iter().map(i64::to_string).collect::<Vec<_>>().join(","))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+
+    #[test]
+    fn tiles_repeat_the_whole() {
+        let found = values::<i32>("Tile", &[int32()], &[counting(&[2, 2]), ints(&[2, 2])]).unwrap();
+        let expected = vec![0, 1, 0, 1, 2, 3, 2, 3, 0, 1, 0, 1, 2, 3, 2, 3];
+        assert_eq!(found, (vec![4, 4], expected));
+        let none = values::<i32>("Tile", &[int32()], &[counting(&[2]), ints(&[0])]).unwrap();
+        assert_eq!(none, (vec![0], vec![]));
+        let huge = [counting(&[4]), tensor(&[1], &[i64::MAX])];
+        let attrs = [int32(), ("Tmultiples", of(DType::INT64))];
+        assert!(failure("Tile", &attrs, &huge).contains("overflows"));
+        assert_eq!(shapes("Tile", &[int32()], "[2,?];[2]", &[(1, ints(&[3, 2]))]), "[6,?]");
+    }
+
+    #[test]
+    fn broadcasts_repeat_single_elements() {
+        let found =
+            values::<i32>("BroadcastTo", &[int32()], &[counting(&[2, 1]), ints(&[2, 2, 3])]);
+        assert_eq!(found.unwrap(), (vec![2, 2, 3], vec![0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1]));
+        let message = failure("BroadcastTo", &[int32()], &[counting(&[2]), ints(&[3])]);
+        assert_eq!(message, "Incompatible shapes: [2] vs. [3]");
+        assert_eq!(shapes("BroadcastTo", &[int32()], "[2,?];[3]", &[]), "[?,2,?]");
+    }
+
+    #[test]
+    fn shapes_broadcast() {
+        let found =
+            values::<i32>("BroadcastArgs", &[int32()], &[ints(&[2, 1]), ints(&[5, 1, 3])]).unwrap();
+        assert_eq!(found.1, [5, 2, 3]);
+        let message = failure("BroadcastArgs", &[int32()], &[ints(&[2]), ints(&[3])]);
+        assert_eq!(message, "Incompatible shapes: [2] vs. [3]");
+    }
+}

@@ -4,12 +4,12 @@ use std::cmp::Ordering;
 
 use num_traits::Num;
 use tfcore_base::{DType, Elem, Make, Pick, RealNumbers, Result, internal, require};
+use tfcore_framework::movement::{Movement, for_each_units, move_elems};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
 };
-use tfcore_tensor::{Dim, Elems, PartialShape, Shape};
+use tfcore_tensor::{Dim, Elems, ElemsMut, PartialShape, Shape};
 
-use crate::movement::for_each_units;
 use crate::types;
 
 pub(crate) fn register(r: &mut Registry) {
@@ -102,7 +102,7 @@ fn top_k(ctx: &mut OpContext<'_>, k: i64, sorted: bool, select: SelectRow) -> Re
     if shape.count() > 0 {
         let mut picked = vec![0i64; shape.count()];
         let elems = input.elems();
-        let rows = tfcore_tensor::ElemsMut::of(&mut picked);
+        let rows = ElemsMut::of(&mut picked);
         // A unit is a row of results, but the work is that of the row it comes from.
         for_each_units(ctx.parallel(), rows, k, &|first, part| {
             let mut chosen = vec![0; k];
@@ -114,7 +114,7 @@ fn top_k(ctx: &mut OpContext<'_>, k: i64, sorted: bool, select: SelectRow) -> Re
                 }
             }
         });
-        write_values(elems, &picked, k, columns, values.elems_mut()?);
+        move_elems(elems, values.elems_mut()?, Picked { indices: &picked, k, columns });
         match index_type {
             DType::INT16 => copy_as(&picked, indices.as_mut_slice::<i16>()?, |at| at as i16),
             DType::INT32 => copy_as(&picked, indices.as_mut_slice::<i32>()?, |at| at as i32),
@@ -132,26 +132,19 @@ fn copy_as<T>(from: &[i64], to: &mut [T], convert: fn(i64) -> T) {
     }
 }
 
-fn write_values(
-    elems: Elems<'_>,
-    picked: &[i64],
+/// Takes, of each row of the input, the entries that were picked.
+struct Picked<'p> {
+    indices: &'p [i64],
     k: usize,
     columns: usize,
-    out: tfcore_tensor::ElemsMut<'_>,
-) {
-    struct Rows<'p> {
-        picked: &'p [i64],
-        k: usize,
-        columns: usize,
-    }
-    impl crate::movement::Movement for Rows<'_> {
-        fn run<E: Clone>(self, source: &[E], out: &mut [E]) {
-            for (index, (out, &at)) in out.iter_mut().zip(self.picked).enumerate() {
-                out.clone_from(&source[index / self.k * self.columns + at as usize]);
-            }
+}
+
+impl Movement for Picked<'_> {
+    fn run<E: Clone>(self, source: &[E], out: &mut [E]) {
+        for (index, (out, &at)) in out.iter_mut().zip(self.indices).enumerate() {
+            out.clone_from(&source[index / self.k * self.columns + at as usize]);
         }
     }
-    crate::movement::move_elems(elems, out, Rows { picked, k, columns });
 }
 
 /// With `sorted`, from the largest down; else in the order of the reference's heap, in which its
@@ -172,16 +165,15 @@ fn select<T: PartialOrd + Copy>(row: &[T], indices: &mut [usize], sorted: bool) 
             a < b
         }
     };
-    // NaN is neither above nor below a number: behind all of them it leaves an order.
-    let order = |&a: &usize, &b: &usize| {
-        let is_nan = |index: usize| row[index] != row[index];
-        let by_value = match (is_nan(a), is_nan(b)) {
-            (false, false) => row[b].partial_cmp(&row[a]).unwrap_or(Ordering::Equal),
-            (a, b) => a.cmp(&b),
-        };
-        by_value.then(a.cmp(&b))
-    };
     if k == row.len() {
+        // NaN is neither above nor below a number: behind all of them it leaves an order.
+        let order = |&a: &usize, &b: &usize| {
+            let by_value = match (is_nan(row[a]), is_nan(row[b])) {
+                (false, false) => row[b].partial_cmp(&row[a]).unwrap_or(Ordering::Equal),
+                (a, b) => a.cmp(&b),
+            };
+            by_value.then(a.cmp(&b))
+        };
         for (index, slot) in indices.iter_mut().enumerate() {
             *slot = index;
         }
@@ -194,24 +186,29 @@ fn select<T: PartialOrd + Copy>(row: &[T], indices: &mut [usize], sorted: bool) 
     }
     heap.items.truncate(k);
     if sorted {
-        heap.items.sort_unstable_by(order);
+        heap.sort();
     }
     indices.copy_from_slice(&heap.items);
+}
+
+/// Whether the value has no place in the order of its type.
+fn is_nan<T: PartialOrd + Copy>(value: T) -> bool {
+    value.partial_cmp(&value).is_none()
 }
 
 fn first_maximum<T: PartialOrd + Copy>(row: &[T]) -> usize {
     let mut best = 0;
     for (index, value) in row.iter().enumerate() {
         // A NaN in the first place gives way to any number.
-        if *value > row[best] || (row[best] != row[best] && *value == *value) {
+        if *value > row[best] || (is_nan(row[best]) && !is_nan(*value)) {
             best = index;
         }
     }
     best
 }
 
-/// The best `k` of a stream of indices, the worst of them in front. The steps are those of the
-/// standard heap algorithms, because the order of the items is visible in unsorted results.
+/// The best `k` of a stream of indices, the worst of them in front. The steps are those of the C++
+/// library's heaps: the order of the items is visible in unsorted results and where there are NaNs.
 struct Heap<F> {
     items: Vec<usize>,
     before: F,
@@ -226,17 +223,24 @@ impl<F: Fn(usize, usize) -> bool> Heap<F> {
                     let value = self.items[parent];
                     self.sift(parent, self.items.len(), value);
                 }
-                self.drop_front();
+                self.drop_front(k + 1);
             }
         } else if (self.before)(index, self.items[0]) {
             self.items[k] = index;
-            self.drop_front();
+            self.drop_front(k + 1);
         }
     }
 
-    /// Moves the worst item to the end, behind the heap of the others.
-    fn drop_front(&mut self) {
-        let last = self.items.len() - 1;
+    /// Turns the heap into a list from the best item down.
+    fn sort(&mut self) {
+        for len in (2..=self.items.len()).rev() {
+            self.drop_front(len);
+        }
+    }
+
+    /// Moves the worst of the first `len` items behind the others.
+    fn drop_front(&mut self, len: usize) {
+        let last = len - 1;
         let value = self.items[last];
         self.items[last] = self.items[0];
         self.sift(0, last, value);
@@ -256,7 +260,7 @@ impl<F: Fn(usize, usize) -> bool> Heap<F> {
             self.items[hole] = self.items[child];
             hole = child;
         }
-        if len % 2 == 0 && child == (len - 2) / 2 {
+        if len.is_multiple_of(2) && child == (len - 2) / 2 {
             child = 2 * (child + 1);
             self.items[hole] = self.items[child - 1];
             hole = child - 1;

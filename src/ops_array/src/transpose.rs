@@ -2,11 +2,11 @@
 
 use tfcore_base::{Complex64, Complex128, DType, Result, invalid, require};
 use tfcore_framework::geometry::StridedView;
+use tfcore_framework::movement::{copy_view, for_each_units};
 use tfcore_framework::{InferenceContext, OpContext, Registry, kernel, shape_fns, shape_ops};
 use tfcore_math::pool::Parallel;
 use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 
-use crate::movement::{copy_view, for_each_units};
 use crate::slice::output_view;
 use crate::types;
 
@@ -146,4 +146,64 @@ fn invert_permutation(ctx: &mut OpContext<'_>) -> Result<()> {
     };
     ctx.set_output(0, out);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+
+    #[test]
+    fn transposing() {
+        let attrs = [int32(), ("Tperm", of(DType::INT32))];
+        let found =
+            values::<i32>("Transpose", &attrs, &[counting(&[2, 3]), ints(&[1, 0])]).unwrap();
+        assert_eq!(found, (vec![3, 2], vec![0, 3, 1, 4, 2, 5]));
+        let complex = [("T", of(DType::COMPLEX64)), ("Tperm", of(DType::INT32))];
+        let z = tensor(&[1, 2], &[Complex64::new(1.0, 2.0), Complex64::new(3.0, -4.0)]);
+        let found =
+            values::<Complex64>("ConjugateTranspose", &complex, &[z, ints(&[1, 0])]).unwrap();
+        assert_eq!(found.1, [Complex64::new(1.0, -2.0), Complex64::new(3.0, 4.0)]);
+    }
+
+    #[test]
+    fn what_is_no_permutation_is_refused() {
+        let attrs = [int32(), ("Tperm", of(DType::INT32))];
+        let cases: [(&[i32], &str); 3] = [
+            (&[0, 0], "1 is missing from {0,0}."),
+            (&[0, 2], "2 is out of range [0 .. 2)"),
+            (&[0], "transpose expects a vector of size 2. But input(1) is a vector of size 1"),
+        ];
+        for (perm, message) in cases {
+            let found = failure("Transpose", &attrs, &[counting(&[2, 3]), ints(perm)]);
+            assert_eq!(found, message, "{perm:?}");
+        }
+    }
+
+    #[test]
+    fn shapes_of_transposes() {
+        let attrs = [int32(), ("Tperm", of(DType::INT32))];
+        let perm = || vec![(1, ints(&[2, 0, 1]))];
+        let cases = [
+            ("[2,?,4];[3]", perm(), "[4,2,?]"),
+            ("?;[3]", perm(), "[?,?,?]"),
+            ("[2,3,4];?", vec![], "[?,?,?]"),
+            ("?;[1]", vec![], "?"),
+            ("[2];[2]", vec![], "Dimension must be 1 but is 2"),
+        ];
+        for (inputs, constants, expected) in cases {
+            assert_eq!(shapes("Transpose", &attrs, inputs, &constants), expected, "{inputs}");
+        }
+    }
+
+    #[test]
+    fn inverting() {
+        let inverse = values::<i32>("InvertPermutation", &[int32()], &[ints(&[2, 0, 1])]).unwrap();
+        assert_eq!(inverse.1, [1, 2, 0]);
+        for (values, message) in
+            [([0, 0], "0 is duplicated in the input."), ([0, 2], "2 is not between 0 and 2")]
+        {
+            assert_eq!(failure("InvertPermutation", &[int32()], &[ints(&values)]), message);
+        }
+    }
 }

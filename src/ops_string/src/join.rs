@@ -61,3 +61,32 @@ fn join(ctx: &mut OpContext<'_>, separator: &[u8]) -> Result<()> {
     ctx.set_output(0, out);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tfcore_framework::AttrValue;
+    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_tensor::Tensor;
+
+    fn texts(dims: &[i64], texts: &[&str]) -> Tensor {
+        let texts: Vec<TString> = texts.iter().map(|&text| text.into()).collect();
+        Tensor::from_slice(Shape::new(dims).unwrap(), &texts).unwrap()
+    }
+
+    #[test]
+    fn scalars_are_joined_to_every_string() {
+        let mut registry = Registry::new();
+        register(&mut registry);
+        let attrs = [("N", AttrValue::Int(3)), ("separator", AttrValue::string("-"))];
+        let inputs = [texts(&[2], &["a", ""]), texts(&[], &["x"]), texts(&[2], &["b", "c"])];
+        let out = run_op(&registry, "StringJoin", &attrs, &inputs).unwrap();
+        assert_eq!(out[0].as_slice::<TString>().unwrap(), [TString::from("a-x-b"), "-x-c".into()]);
+        let unlike = [texts(&[2], &["a", "b"]), texts(&[], &["x"]), texts(&[1], &["c"])];
+        let error = run_op(&registry, "StringJoin", &attrs, &unlike).unwrap_err();
+        assert_eq!(error.message(), "Input shapes do not match: [2] vs. [1]");
+        for (inputs, expected) in [("[2];[];?", "[2]"), ("[];[];[]", "[]"), ("[];[];?", "?")] {
+            assert_eq!(infer(&registry, "StringJoin", &attrs, inputs, &[]).unwrap(), expected);
+        }
+    }
+}

@@ -123,7 +123,32 @@ type Parse = fn(&[TString], ElemsMut<'_>) -> Result<()>;
 
 struct ParseAs;
 
-impl<T: Elem + FromStr> Make<T, Parse> for ParseAs {
+/// A type that strings can be turned into.
+trait Parsed: FromStr {
+    /// The value of hexadecimal digits with an optional fraction and a power of two: `0x1.8p3`.
+    fn from_hex(_text: &str) -> Option<Self> {
+        None
+    }
+}
+
+impl Parsed for i32 {}
+impl Parsed for i64 {}
+impl Parsed for u32 {}
+impl Parsed for u64 {}
+
+impl Parsed for f32 {
+    fn from_hex(text: &str) -> Option<f32> {
+        parse_hex(text).map(|value| value as f32)
+    }
+}
+
+impl Parsed for f64 {
+    fn from_hex(text: &str) -> Option<f64> {
+        parse_hex(text)
+    }
+}
+
+impl<T: Elem + Parsed> Make<T, Parse> for ParseAs {
     fn make() -> Parse {
         |texts, out| {
             for (out, text) in out.typed::<T>().iter_mut().zip(texts) {
@@ -140,9 +165,36 @@ impl<T: Elem + FromStr> Make<T, Parse> for ParseAs {
 }
 
 /// A number with white space around it.
-fn parse<T: FromStr>(text: &[u8]) -> Option<T> {
+fn parse<T: Parsed>(text: &[u8]) -> Option<T> {
     let is_space = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c');
-    std::str::from_utf8(text).ok()?.trim_matches(is_space).parse().ok()
+    let text = std::str::from_utf8(text).ok()?.trim_matches(is_space);
+    text.parse().ok().or_else(|| T::from_hex(text))
+}
+
+fn parse_hex(text: &str) -> Option<f64> {
+    let (sign, text) = match text.strip_prefix('-') {
+        Some(text) => (-1.0, text),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let text = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
+    let (digits, exponent) = match text.split_once(['p', 'P']) {
+        Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if whole.is_empty() && fraction.is_empty() {
+        return None;
+    }
+    let mut value = 0.0;
+    for digit in whole.chars() {
+        value = value * 16.0 + f64::from(digit.to_digit(16)?);
+    }
+    let mut place = 1.0;
+    for digit in fraction.chars() {
+        place /= 16.0;
+        value += f64::from(digit.to_digit(16)?) * place;
+    }
+    Some(sign * value * 2f64.powi(exponent))
 }
 
 fn to_number_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
@@ -171,5 +223,8 @@ mod tests {
         assert_eq!(parse::<f32>(b"-.5"), Some(-0.5));
         assert_eq!(parse::<f64>(b"1 2"), None);
         assert_eq!(parse::<f64>(b""), None);
+        assert_eq!(parse::<f64>(b"-0x1.8p3"), Some(-12.0));
+        assert_eq!(parse::<f64>(b"0x"), None);
+        assert_eq!(parse::<i32>(b"0x10"), None);
     }
 }
