@@ -6,6 +6,7 @@ mod arithmetic;
 mod assign;
 mod counter;
 mod gather;
+mod gradient_descent;
 mod handle_shapes;
 mod indices;
 mod ref_variables;
@@ -22,6 +23,7 @@ pub fn register(r: &mut Registry) {
     assign::register(r);
     counter::register(r);
     gather::register(r);
+    gradient_descent::register(r);
     scatter::register(r);
     scatter_nd::register(r);
 }

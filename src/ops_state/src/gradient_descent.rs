@@ -1,0 +1,120 @@
+//! `ApplyGradientDescent` and its resource form: a step down the gradient.
+
+use tfcore_base::{
+    BFloat16, Complex64, Complex128, Elem, Half, Make, Pick, Result, TypeSet, internal, invalid,
+    require,
+};
+use tfcore_framework::{
+    InferenceContext, KernelInit, OpContext, Registry, for_each_part, kernel, matching, shape_ops,
+};
+use tfcore_tensor::{Elems, ElemsMut, PartialShape};
+
+/// The types that have a gradient.
+type Types = (f32, f64, Half, BFloat16, Complex64, Complex128);
+
+pub(crate) fn register(r: &mut Registry) {
+    // `ApplyGradientDescent(var: Ref(T), alpha: T, delta: T) -> out: Ref(T)`, `var -= alpha * delta`.
+    r.op("ApplyGradientDescent").shape(ref_shape).cpu_for("T", &Types::dtypes(), |init| {
+        let step = pick(init)?;
+        kernel(move |ctx| {
+            apply(ctx, step)?;
+            let variable = ctx.input_ref(0)?.clone();
+            ctx.set_output_ref(0, variable);
+            Ok(())
+        })
+    });
+    // `ResourceApplyGradientDescent(var: resource, alpha: T, delta: T)`, likewise.
+    r.op("ResourceApplyGradientDescent").shape(resource_shape).cpu_for(
+        "T",
+        &Types::dtypes(),
+        |init| {
+            let step = pick(init)?;
+            kernel(move |ctx| {
+                let name = ctx.handle(0)?.name.clone();
+                apply(ctx, step).map_err(|error| {
+                    if error.code() == tfcore_base::Code::FailedPrecondition
+                        || error.code() == tfcore_base::Code::NotFound
+                    {
+                        internal!("Invalid variable reference: {name}")
+                    } else {
+                        error
+                    }
+                })
+            })
+        },
+    );
+}
+
+fn ref_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    shape_ops::with_rank(ctx.input(1), 0)?;
+    let shape = shape_ops::merge(ctx.input(0), ctx.input(2))?;
+    ctx.set_output(0, shape);
+    Ok(())
+}
+
+fn resource_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    shape_ops::with_rank(ctx.input(1), 0)?;
+    let known = ctx.input_handle(0).and_then(|data| data.first());
+    let variable = known.map_or_else(PartialShape::unknown, |data| data.shape.clone());
+    shape_ops::merge(&variable, ctx.input(2)).map(|_| ())
+}
+
+/// One part of a step: variable, gradient, rate.
+type StepLoop = fn(ElemsMut<'_>, Elems<'_>, Elems<'_>);
+
+struct StepForm;
+
+/// `variable - rate * gradient`, rounded as the type's own arithmetic does.
+trait Descend: Elem + Copy {
+    fn descend(self, rate: Self, gradient: Self) -> Self;
+}
+
+macro_rules! descend {
+    ($($t:ty)*) => {$(
+        impl Descend for $t {
+            fn descend(self, rate: $t, gradient: $t) -> $t {
+                self - rate * gradient
+            }
+        }
+    )*};
+}
+
+descend!(f32 f64 Half BFloat16 Complex64 Complex128);
+
+impl<T: Descend> Make<T, StepLoop> for StepForm {
+    fn make() -> StepLoop {
+        |variable, gradient, rate| {
+            let rate = rate.typed::<T>()[0];
+            for (x, &gradient) in variable.typed::<T>().iter_mut().zip(gradient.typed::<T>()) {
+                *x = x.descend(rate, gradient);
+            }
+        }
+    }
+}
+
+fn pick(init: &KernelInit<'_>) -> Result<StepLoop> {
+    let dtype = init.attrs.dtype("T")?;
+    <Types as Pick<StepForm, StepLoop>>::pick(dtype)
+        .ok_or_else(|| internal!("{} of {dtype}", init.op.name))
+}
+
+fn apply(ctx: &OpContext<'_>, step: StepLoop) -> Result<()> {
+    let (alpha, delta) = (ctx.input(1)?, ctx.input(2)?);
+    let variable = ctx.variable(0)?;
+    require!(variable.dtype() == delta.dtype(), "var and delta do not have the same type");
+    variable.update(&ctx.step().buffers, |tensor| {
+        require!(alpha.rank() == 0, "alpha is not a scalar: {}", alpha.shape());
+        if tensor.shape() != delta.shape() {
+            return Err(invalid!(
+                "var and delta do not have the same shape{} {}",
+                tensor.shape(),
+                delta.shape()
+            ));
+        }
+        for_each_part(ctx.parallel(), tensor.elems_mut()?, 1, &|start, part| {
+            let gradient = matching(delta.elems(), start, &part);
+            step(part, gradient, alpha.elems());
+        });
+        Ok(())
+    })
+}
