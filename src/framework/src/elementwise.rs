@@ -143,7 +143,8 @@ pub struct UnaryKernel {
 }
 
 impl UnaryKernel {
-    fn new<F, S: Pick<UnaryForm<F>, UnaryLoop>>(init: &KernelInit<'_>) -> Result<UnaryKernel> {
+    /// The kernel of a node whose first input has one of the types of set `S`.
+    pub fn new<F, S: Pick<UnaryForm<F>, UnaryLoop>>(init: &KernelInit<'_>) -> Result<UnaryKernel> {
         Ok(UnaryKernel { body: pick::<UnaryForm<F>, UnaryLoop, S>(init)? })
     }
 }

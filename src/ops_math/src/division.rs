@@ -1,7 +1,9 @@
 //! Quotients and remainders, rounded towards zero or down, element by element with broadcasting.
 
 use num_traits::Float;
-use tfcore_base::{BFloat16, Complex64, Complex128, Half, Numbers, RealNumbers, Result, invalid};
+use tfcore_base::{
+    BFloat16, Complex64, Complex128, Error, Half, Numbers, RealNumbers, Result, internal, invalid,
+};
 use tfcore_framework::{Binary, Registry, shape_fns};
 
 use crate::number::{Field, Number};
@@ -13,12 +15,15 @@ struct TruncateDiv;
 /// `x / y` rounded down.
 struct FloorDiv;
 /// What `TruncateDiv` leaves: a remainder with the sign of `x`.
+struct Mod;
+/// As `Mod`.
 struct TruncateMod;
 /// What `FloorDiv` leaves: a remainder with the sign of `y`.
 struct FloorMod;
 
+/// Functors for integers; a divisor of 0 is the error of the functor's name.
 macro_rules! integer_division {
-    ($($name:ident for $($type:ty)*: |$x:ident, $y:ident| $result:expr;)*) => {$($(
+    ($($name:ident for $($type:ty)*, $error:ident: |$x:ident, $y:ident| $result:expr;)*) => {$($(
         impl Binary<$type> for $name {
             type Out = $type;
             const COST: usize = 10;
@@ -30,7 +35,7 @@ macro_rules! integer_division {
 
             fn check(_: &[$type], y: &[$type]) -> Result<()> {
                 if y.contains(&0) {
-                    return Err(invalid!("Integer division by zero"));
+                    return Err($error());
                 }
                 Ok(())
             }
@@ -38,22 +43,33 @@ macro_rules! integer_division {
     )*)*};
 }
 
+fn zero_divisor() -> Error {
+    invalid!("Integer division by zero")
+}
+
+/// What the reference says of the ops of which it does not expect that they can fail.
+fn unexpected_zero_divisor() -> Error {
+    internal!("Unexpected error in binary operator (only integer div and mod should have errors)")
+}
+
 // The least number divided by -1 wraps around.
 integer_division! {
-    Div for i8 i16 i32 i64 u8 u16 u32 u64: |x, y| x.wrapping_div(y);
-    TruncateDiv for i8 i16 i32 i64 u8 u16 u32 u64: |x, y| x.wrapping_div(y);
-    TruncateMod for i32 i64: |x, y| x.wrapping_rem(y);
-    FloorDiv for i8 i16 i32 i64: |x, y| {
+    Div for i8 i16 i32 i64 u8 u16 u32 u64, zero_divisor: |x, y| x.wrapping_div(y);
+    TruncateDiv for i8 i16 i32 i64 u8 u16 u32 u64, unexpected_zero_divisor:
+        |x, y| x.wrapping_div(y);
+    Mod for i32 i64, zero_divisor: |x, y| x.wrapping_rem(y);
+    TruncateMod for i32 i64, unexpected_zero_divisor: |x, y| x.wrapping_rem(y);
+    FloorDiv for i8 i16 i32 i64, zero_divisor: |x, y| {
         let quotient = x.wrapping_div(y);
         let inexact = quotient.wrapping_mul(y) != x;
         if inexact && (x < 0) != (y < 0) { quotient - 1 } else { quotient }
     };
-    FloorMod for i8 i16 i32 i64: |x, y| {
+    FloorMod for i8 i16 i32 i64, zero_divisor: |x, y| {
         let remainder = x.wrapping_rem(y);
         if remainder != 0 && (remainder < 0) != (y < 0) { remainder + y } else { remainder }
     };
-    FloorDiv for u8 u16 u32 u64: |x, y| x / y;
-    FloorMod for u8 u16 u32 u64: |x, y| x % y;
+    FloorDiv for u8 u16 u32 u64, zero_divisor: |x, y| x / y;
+    FloorMod for u8 u16 u32 u64, zero_divisor: |x, y| x % y;
 }
 
 macro_rules! float_division {
@@ -73,13 +89,33 @@ macro_rules! float_division {
 
 float_division! {
     Div for f32 f64 Half BFloat16 Complex64 Complex128: |x, y| x.divided_by(y);
-    TruncateDiv for f32 f64 Half BFloat16: |x, y| Float::trunc(x / y);
-    FloorDiv for f32 f64 Half BFloat16: |x, y| Float::floor(x / y);
+    Mod for f32 f64: |x, y| x % y;
     TruncateMod for f32 f64: |x, y| x % y;
     FloorMod for f32 f64 Half BFloat16: |x, y| {
         let remainder = x % y;
         if remainder != 0.0 && (remainder < 0.0) != (y < 0.0) { remainder + y } else { remainder }
     };
+}
+
+/// Quotients that are rounded to the element type before they are rounded to whole numbers.
+macro_rules! whole_quotients {
+    ($($name:ident($round:path) for $($type:ty)*;)*) => {$($(
+        impl Binary<$type> for $name {
+            type Out = $type;
+            const COST: usize = 4;
+
+            #[inline(always)]
+            fn apply(x: $type, y: $type) -> $type {
+                let quotient = <$type>::narrow(x.widen() / y.widen());
+                <$type>::narrow($round(quotient.widen()))
+            }
+        }
+    )*)*};
+}
+
+whole_quotients! {
+    FloorDiv(Float::floor) for f32 f64 Half BFloat16;
+    TruncateDiv(Float::trunc) for f32 f64 Half BFloat16;
 }
 
 pub(crate) fn register(r: &mut Registry) {
@@ -88,14 +124,14 @@ pub(crate) fn register(r: &mut Registry) {
     r.op("TruncateDiv").shape(shape_fns::broadcast_binary).binary::<TruncateDiv, RealNumbers>();
     r.op("FloorDiv").shape(shape_fns::broadcast_binary).binary::<FloorDiv, RealNumbers>();
     r.op("FloorMod").shape(shape_fns::broadcast_binary).binary::<FloorMod, RealNumbers>();
-    r.ops(["Mod", "TruncateMod"], |op| {
-        op.shape(shape_fns::broadcast_binary).binary::<TruncateMod, (f32, f64, i32, i64)>();
-    });
+    type ModTypes = (f32, f64, i32, i64);
+    r.op("Mod").shape(shape_fns::broadcast_binary).binary::<Mod, ModTypes>();
+    r.op("TruncateMod").shape(shape_fns::broadcast_binary).binary::<TruncateMod, ModTypes>();
 }
 
 #[cfg(test)]
 mod tests {
-    use tfcore_base::Elem;
+    use tfcore_base::{Code, Elem};
     use tfcore_framework::AttrValue;
     use tfcore_framework::testing::run_op;
     use tfcore_tensor::{Shape, Tensor};
@@ -136,6 +172,8 @@ mod tests {
             assert_eq!(error.message(), "Integer division by zero", "{op}");
             assert!(apply::<u16>(op, &[], &[0]).unwrap().is_empty(), "{op}");
         }
+        let error = apply::<i32>("TruncateMod", &[1], &[0]).unwrap_err();
+        assert_eq!(error.code(), Code::Internal);
         assert_eq!(apply("FloorMod", &[2.0f32], &[f32::INFINITY]).unwrap(), [2.0]);
         assert!(apply("FloorMod", &[2.0f32], &[0.0]).unwrap()[0].is_nan());
     }

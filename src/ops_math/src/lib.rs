@@ -4,9 +4,11 @@
 
 use tfcore_framework::Registry;
 
+mod add_n;
 mod arg;
 mod binary;
 mod cast;
+mod clip;
 mod compare;
 mod cumulative;
 mod division;
@@ -14,19 +16,25 @@ mod einsum;
 mod float8;
 mod matmul;
 mod number;
+mod range;
 mod reduce;
+mod select;
 mod unary;
 
 /// Attaches the behaviour of the mathematical ops.
 pub fn register(r: &mut Registry) {
+    add_n::register(r);
     arg::register(r);
     binary::register(r);
     cast::register(r);
+    clip::register(r);
     compare::register(r);
     cumulative::register(r);
     division::register(r);
     einsum::register(r);
     matmul::register(r);
+    range::register(r);
     reduce::register(r);
+    select::register(r);
     unary::register(r);
 }

@@ -368,8 +368,9 @@ impl Real for f64 {
         self.round_ties_even()
     }
 
+    /// NaN for infinities, as the reference has it.
     fn error_function(self) -> f64 {
-        elementary::erf_f64(self)
+        if self.is_infinite() { f64::NAN } else { elementary::erf_f64(self) }
     }
 
     fn error_complement(self) -> f64 {

@@ -4,9 +4,9 @@ use num_complex::ComplexFloat;
 use num_traits::Float;
 use tfcore_base::{
     BFloat16, Complex64, Complex128, Complexes, DType, Elem, Floats, Half, Integers, Numbers,
-    SignedNumbers,
+    SignedNumbers, TypeSet, invalid,
 };
-use tfcore_framework::{OpEntry, Registry, Unary, shape_fns};
+use tfcore_framework::{OpEntry, Registry, Unary, UnaryKernel, shape_fns};
 
 use crate::number::{Field, FloatsAndComplexes, Number, Real, Ring};
 
@@ -111,15 +111,15 @@ absolute! {
     i64: |x| x.wrapping_abs();
 }
 
-/// Hands values on: what rounding does to integers.
-struct Unchanged;
+/// What the reference makes of integers it is asked to round: 0.
+struct RoundedInteger;
 
-impl<T: Elem> Unary<T> for Unchanged {
+impl<T: Elem> Unary<T> for RoundedInteger {
     type Out = T;
 
     #[inline(always)]
-    fn apply(x: T) -> T {
-        x
+    fn apply(_: T) -> T {
+        T::default()
     }
 }
 
@@ -245,7 +245,7 @@ fn register_rounding(r: &mut Registry) {
         "Ceil" Ceil Floats;
         "Rint" Rint (f32, f64);
         "Round" Rint Floats;
-        "Round" Unchanged (i32, i64);
+        "Round" RoundedInteger (i32, i64);
     }
     // `IsNan(x: T) -> y: bool` and the like.
     r.op("IsNan").shape(shape_fns::unchanged).unary::<IsNan, Floats>();
@@ -260,7 +260,17 @@ fn register_parts(r: &mut Registry) {
     real_valued::<RealPart>(r.op("Real"));
     real_valued::<ImaginaryPart>(r.op("Imag"));
     real_valued::<Angle>(r.op("Angle"));
-    real_valued::<ComplexAbs>(r.op("ComplexAbs"));
+    // `ComplexAbs(x: T) -> y: Tout`, `|x|`. Its kernels look at `T` only, then find `Tout` to disagree.
+    r.op("ComplexAbs").shape(shape_fns::unchanged).cpu_for("T", &Complexes::dtypes(), |init| {
+        let (actual, expected) = (init.output_dtypes[0], part_type(init.input_dtypes[0]));
+        if actual != expected {
+            let complex = init.input_dtypes[0];
+            return Err(invalid!(
+                "Signature mismatch, have: {complex}->{actual} expected: {complex}->{expected}"
+            ));
+        }
+        Ok(Box::new(UnaryKernel::new::<ComplexAbs, Complexes>(init)?))
+    });
 }
 
 /// A function from complex to real numbers, `(T) -> Tout`.
@@ -268,11 +278,16 @@ fn real_valued<F>(entry: OpEntry<'_>)
 where
     F: Unary<Complex64> + Unary<Complex128>,
 {
-    let pair = |complex: DType, real: DType| vec![("T", vec![complex]), ("Tout", vec![real])];
+    let types = |complex| vec![("T", vec![complex]), ("Tout", vec![part_type(complex)])];
     entry
         .shape(shape_fns::unchanged)
-        .unary_where::<F, Complexes>(pair(DType::COMPLEX64, DType::FLOAT))
-        .unary_where::<F, Complexes>(pair(DType::COMPLEX128, DType::DOUBLE));
+        .unary_where::<F, Complexes>(types(DType::COMPLEX64))
+        .unary_where::<F, Complexes>(types(DType::COMPLEX128));
+}
+
+/// The type of the parts of a complex type.
+fn part_type(complex: DType) -> DType {
+    if complex == DType::COMPLEX64 { DType::FLOAT } else { DType::DOUBLE }
 }
 
 #[cfg(test)]
