@@ -29,12 +29,20 @@ pub(crate) fn register(r: &mut Registry) {
 }
 
 fn dense_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
-    let mut shape = shape_ops::broadcast(ctx.input(0), ctx.input(1))?;
+    // Alike as far as is known, so alike they are taken to be; else one is broadcast.
+    let alike =
+        shape_ops::with_rank(ctx.input(0), 2).and_then(|x| shape_ops::merge(&x, ctx.input(1)));
+    let shape = match alike {
+        Ok(shape) => shape,
+        Err(_) => shape_ops::broadcast(ctx.input(0), ctx.input(1))?,
+    };
     match shape.rank() {
-        None => shape = PartialShape::of_rank(2),
         Some(2) => {}
         Some(rank) => {
             return Err(invalid!("Shape must be broadcasted with rank 2, but is rank {rank}"));
+        }
+        None => {
+            return Err(invalid!("Shape must be broadcasted with rank 2, but is rank is unknown."));
         }
     }
     ctx.set_output(0, PartialShape::vector(shape.dim(0)));
@@ -307,8 +315,9 @@ mod tests {
     fn shapes() {
         let op = "SoftmaxCrossEntropyWithLogits";
         let shape = |inputs: &str| infer(&registry(), op, &[FLOAT], inputs, &[]);
-        assert_eq!(shape("[1,3];[?,3]").unwrap(), "[?];[?,3]");
-        assert_eq!(shape("?;[2,3]").unwrap(), "[?];[?,?]");
+        assert_eq!(shape("[?,3];[1,?]").unwrap(), "[1];[1,3]");
+        assert_eq!(shape("[1,3];[2,3]").unwrap(), "[2];[2,3]");
+        assert_eq!(shape("?;[2,3]").unwrap(), "[2];[2,3]");
         assert_eq!(
             shape("[3];[3]").unwrap_err().message(),
             "Shape must be broadcasted with rank 2, but is rank 1"
