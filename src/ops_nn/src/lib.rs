@@ -6,6 +6,7 @@ mod activation_grad;
 mod batch_norm;
 mod bias;
 mod conv;
+mod cross_entropy;
 mod depthwise;
 mod pool;
 mod pool_grad;
@@ -20,6 +21,7 @@ pub fn register(r: &mut Registry) {
     activation_grad::register(r);
     bias::register(r);
     softmax::register(r);
+    cross_entropy::register(r);
     pool::register(r);
     pool_grad::register(r);
     batch_norm::register(r);
