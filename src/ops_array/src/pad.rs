@@ -161,15 +161,25 @@ fn fill_padded(
         let plan = PadPlan { maps: &maps, strides: &strides[..=last], block };
         let row = maps[last].len() * block;
         for_each_units(ctx.parallel(), out.elems_mut()?, row, &|first, mut part| {
-            if let Some(value) = value {
-                part.reborrow().fill(value);
+            // Rows are filled with the padding and then written, so few at a time that both stay near.
+            let step = (CACHED_BYTES / (row * part.dtype().size())).max(1);
+            let rows = part.len() / row;
+            for begin in (0..rows).step_by(step) {
+                let end = (begin + step).min(rows);
+                let mut block = part.slice(begin * row..end * row);
+                if let Some(value) = value {
+                    block.reborrow().fill(value);
+                }
+                move_elems(input.elems(), block, PadRows { plan: &plan, first: first + begin });
             }
-            move_elems(input.elems(), part, PadRows { plan: &plan, first });
         });
     }
     ctx.set_output(0, out);
     Ok(())
 }
+
+/// Bytes that fit the first-level cache with room to spare.
+const CACHED_BYTES: usize = 16 * 1024;
 
 struct PadPlan<'p> {
     /// From the outermost axis to the last that is padded.
