@@ -128,18 +128,18 @@ pub unsafe extern "C" fn TF_OperationGetAttrMetadata(
         // SAFETY: as the caller promises.
         let declared =
             unsafe { get(oper, "oper")? }.op.attr(&name).map(|attr| attr.type_name.clone());
-        Ok(metadata(&value, declared.as_deref()))
+        metadata(&value, declared.as_deref())
     };
     // SAFETY: as the caller promises.
     unsafe { guard(status, failure, body) }
 }
 
-/// An empty list has the type that the op declares.
-fn metadata(value: &AttrValue, declared: Option<&str>) -> TF_AttrMetadata {
+/// An empty list has the type that the op declares. A value that came malformed has nothing to tell.
+fn metadata(value: &AttrValue, declared: Option<&str>) -> Result<TF_AttrMetadata> {
     use TF_AttrType::*;
     let rank = |shape: &PartialShape| shape.rank().map_or(-1, |rank| rank as i64);
     let single =
-        |r#type, total_size| TF_AttrMetadata { is_list: 0, list_size: -1, r#type, total_size };
+        |r#type, total_size| Ok(TF_AttrMetadata { is_list: 0, list_size: -1, r#type, total_size });
     let list = match value {
         AttrValue::String(text) => return single(TF_ATTR_STRING, text.len() as i64),
         AttrValue::Int(_) => return single(TF_ATTR_INT, -1),
@@ -151,6 +151,7 @@ fn metadata(value: &AttrValue, declared: Option<&str>) -> TF_AttrMetadata {
         AttrValue::Func(_) => return single(TF_ATTR_FUNC, -1),
         AttrValue::Placeholder(_) => return single(TF_ATTR_PLACEHOLDER, -1),
         AttrValue::List(list) => list,
+        AttrValue::Raw(raw) => return Err(raw.error()),
     };
     let (r#type, total_size) = match &**list {
         AttrList::String(items) => {
@@ -176,7 +177,7 @@ fn metadata(value: &AttrValue, declared: Option<&str>) -> TF_AttrMetadata {
             _ => (TF_ATTR_STRING, 0),
         },
     };
-    TF_AttrMetadata { is_list: 1, list_size: list.len() as i64, r#type, total_size }
+    Ok(TF_AttrMetadata { is_list: 1, list_size: list.len() as i64, r#type, total_size })
 }
 
 /// Copies at most `max_length` bytes of a string attr, without a terminator.

@@ -623,7 +623,7 @@ pub unsafe extern "C" fn TF_SetAttrValueProto(
         };
         let message =
             tfcore_proto::decode(bytes).map_err(|_| invalid!("Unparseable AttrValue proto"))?;
-        desc.builder.set_attr(name, AttrValue::from_proto(message)?);
+        desc.builder.set_attr(name, AttrValue::from_proto(message));
         Ok(())
     };
     // SAFETY: as the caller promises.

@@ -6,6 +6,9 @@ use std::sync::Arc;
 use tfcore_base::{Code, DType, Error, Result, escape_bytes, invalid};
 use tfcore_tensor::{PartialShape, Tensor};
 
+use crate::number_text::format_float;
+use crate::op_def::with_suffix;
+use crate::raw_attr::{RawAttr, mismatch};
 use crate::tensor_attr::TensorAttr;
 
 /// The value of an attribute. Cloning is cheap: whatever is large is shared.
@@ -22,6 +25,8 @@ pub enum AttrValue {
     /// In function bodies: the value of the function's attr of this name.
     Placeholder(Arc<str>),
     List(Arc<AttrList>),
+    /// What came from outside and is none of the others.
+    Raw(Arc<RawAttr>),
 }
 
 /// A function by name with the attrs to instantiate it with.
@@ -125,6 +130,7 @@ impl AttrValue {
             AttrValue::Func(_) => "func",
             AttrValue::Placeholder(_) => "placeholder",
             AttrValue::List(list) => return format!("list({})", list.item_type()),
+            AttrValue::Raw(raw) => raw.type_name(),
         }
         .to_string()
     }
@@ -132,18 +138,35 @@ impl AttrValue {
     /// Checks that the value is of the type that an op definition declares.
     ///
     /// # Errors
-    /// `InvalidArgument` "AttrValue had value with type 'string' when 'int' expected".
+    /// `InvalidArgument` "AttrValue had value with type 'string' when 'int' expected", or a text about
+    /// types that no tensor can have.
     pub fn check_type(&self, declared: &str) -> Result<()> {
+        if let AttrValue::Raw(raw) = self {
+            return raw.check_type(declared);
+        }
         let actual = self.type_name();
         let fits = actual == declared
             || matches!(self, AttrValue::Placeholder(_))
             || (actual == "list(any)" && declared.starts_with("list("));
-        if fits {
-            return Ok(());
+        if !fits {
+            return Err(mismatch(&actual, declared));
         }
-        // The reference names lists of unlike types by the list they hold.
-        Err(invalid!("AttrValue had value with type '{actual}' when '{declared}' expected"))
+        match self {
+            AttrValue::Type(dtype) => check_no_reference(*dtype),
+            AttrValue::List(list) => match &**list {
+                AttrList::Type(list) => list.iter().copied().try_for_each(check_no_reference),
+                _ => Ok(()),
+            },
+            _ => Ok(()),
+        }
     }
+}
+
+fn check_no_reference(dtype: DType) -> Result<()> {
+    if dtype.is_ref() {
+        return Err(invalid!("AttrValue must not have reference type value of {dtype}"));
+    }
+    Ok(())
 }
 
 /// The attributes of a node, sorted by name.
@@ -342,10 +365,14 @@ impl Attrs {
 
 impl AttrValue {
     fn mismatch(&self, name: &str, expected: &str) -> Error {
-        invalid!(
-            "AttrValue had value with type '{}' when '{expected}' expected\n\t for attr '{name}'",
-            self.type_name()
-        )
+        match self {
+            AttrValue::Raw(raw) if raw.type_name() == expected => raw.error(),
+            AttrValue::Raw(raw) if expected == "list" => raw.error(),
+            _ => with_suffix(
+                mismatch(&self.type_name(), expected),
+                &format!("\n\t for attr '{name}'"),
+            ),
+        }
     }
 }
 
@@ -373,6 +400,7 @@ impl fmt::Display for AttrValue {
             AttrValue::Func(value) => f.write_str(&summarize_func(value)),
             AttrValue::Placeholder(value) => write!(f, "${value}"),
             AttrValue::List(value) => value.fmt(f),
+            AttrValue::Raw(value) => f.write_str(&value.summary()),
         }
     }
 }
@@ -431,51 +459,9 @@ fn summarize_func(func: &Func) -> String {
     format!("{}[{}]", func.name, attrs.join(", "))
 }
 
-/// A float with up to six significant digits, as `%g` has it.
-pub(crate) fn format_float(value: f32) -> String {
-    if value.is_nan() {
-        return "nan".to_string();
-    }
-    if value.is_infinite() {
-        return if value > 0.0 { "inf" } else { "-inf" }.to_string();
-    }
-    if value == 0.0 {
-        return "0".to_string();
-    }
-    let scientific = format!("{value:.5e}");
-    let (mantissa, exponent) = scientific.split_once('e').expect("`e` notation has an exponent");
-    let exponent: i32 = exponent.parse().expect("`e` notation has an integer exponent");
-    let trim = |text: &str| match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
-        false => text.to_string(),
-    };
-    if (-4..6).contains(&exponent) {
-        let digits = usize::try_from(5 - exponent).expect("the exponent is below 6");
-        trim(&format!("{value:.digits$}"))
-    } else {
-        let sign = if exponent < 0 { '-' } else { '+' };
-        format!("{}e{sign}{:02}", trim(mantissa), exponent.abs())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn floats_print_as_percent_g() {
-        let cases = [
-            (0.1, "0.1"),
-            (1.0, "1"),
-            (1e-5, "1e-05"),
-            (123456.0, "123456"),
-            (1234567.0, "1.23457e+06"),
-            (-0.00025, "-0.00025"),
-        ];
-        for (value, text) in cases {
-            assert_eq!(format_float(value), text);
-        }
-    }
 
     #[test]
     fn attrs_are_sorted_and_typed() {

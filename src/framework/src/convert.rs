@@ -5,30 +5,69 @@ use std::ffi::CString;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tfcore_base::{DType, Result, invalid};
+use smallvec::SmallVec;
+use tfcore_base::{DType, Error, Result, invalid};
 use tfcore_proto::{self as proto, attr_value, op_def, tensor_shape_proto};
-use tfcore_tensor::{PartialShape, Shape};
+use tfcore_tensor::{MAX_RANK, PartialShape, Shape};
 
+use crate::raw_attr::{RawAttr, list_type_names, mismatch};
 use crate::{ArgDef, ArgKind, AttrDef, AttrList, AttrValue, Attrs, Func, OpDef, TensorAttr};
 
+/// The shape that a message describes; the names of dimensions are dropped.
+///
 /// # Errors
 /// `InvalidArgument` for sizes below -1, too many dimensions, or a product that overflows.
 pub fn shape_from_proto(message: &proto::TensorShapeProto) -> Result<PartialShape> {
     if message.unknown_rank {
         if !message.dim.is_empty() {
-            return Err(invalid!("An unknown shape must not have any dimensions set"));
+            return Err(invalid!("An unknown shape must not have any dimensions set."));
         }
         return Ok(PartialShape::unknown());
     }
-    let dims: Vec<i64> = message.dim.iter().map(|dim| dim.size).collect();
-    if let Some(size) = dims.iter().find(|&&size| size < -1) {
+    let dims = sizes(message);
+    if dims.iter().any(|&size| size < -1) {
         return Err(invalid!(
-            "Shape has dimensions with values below -1 (where -1 means unknown): {size}"
+            "Shape {} has dimensions with values below -1 (where -1 means unknown)",
+            sizes_text(&dims)
         ));
     }
-    PartialShape::from_i64s(&dims)
+    PartialShape::from_i64s(&dims).map_err(|_| too_large(&dims))
 }
 
+/// The shape of a tensor that a message describes. Whether the rank is marked as unknown does not matter
+/// here: the dimensions of a tensor are those that are listed.
+///
+/// # Errors
+/// `InvalidArgument` for unknown sizes, too many dimensions, or a product that overflows.
+pub fn full_shape_from_proto(message: &proto::TensorShapeProto) -> Result<Shape> {
+    let dims = sizes(message);
+    if dims.iter().any(|&size| size < 0) {
+        let unknown = if message.unknown_rank { "<unknown>" } else { "" };
+        return Err(invalid!("Shape {unknown}{} is not fully defined", sizes_text(&dims)));
+    }
+    Shape::new(&dims).map_err(|_| too_large(&dims))
+}
+
+fn sizes(message: &proto::TensorShapeProto) -> SmallVec<[i64; 6]> {
+    message.dim.iter().map(|dim| dim.size).collect()
+}
+
+fn sizes_text(dims: &[i64]) -> String {
+    let text = |&size: &i64| if size == -1 { "?".to_string() } else { size.to_string() };
+    let texts: Vec<String> = dims.iter().map(text).collect();
+    format!("[{}]", texts.join(","))
+}
+
+/// Why dimensions of valid sizes make no shape.
+fn too_large(dims: &[i64]) -> Error {
+    let reason = match dims.len() {
+        0..=MAX_RANK => "is too large (more than 2**63 - 1 entries)",
+        _ => "has too many dimensions",
+    };
+    invalid!("Shape {} {reason}", sizes_text(dims))
+}
+
+/// The message that describes a shape.
 pub fn shape_to_proto(shape: &PartialShape) -> proto::TensorShapeProto {
     let Some(dims) = shape.dims() else {
         return proto::TensorShapeProto { unknown_rank: true, ..Default::default() };
@@ -40,38 +79,44 @@ pub fn shape_to_proto(shape: &PartialShape) -> proto::TensorShapeProto {
     }
 }
 
-/// The full shape that a message describes.
-pub fn full_shape_from_proto(message: &proto::TensorShapeProto) -> Result<Shape> {
-    let shape = shape_from_proto(message)?;
-    shape.to_shape().ok_or_else(|| invalid!("Shape {shape} is not fully defined"))
-}
-
 fn dtype(number: i32) -> Result<DType> {
-    DType::from_i32(number).ok_or_else(|| invalid!("Invalid data type {number}"))
+    DType::from_i32(number).ok_or_else(|| match number {
+        0 => invalid!("AttrValue has invalid DataType"),
+        _ => invalid!("AttrValue has invalid DataType enum: {number}"),
+    })
 }
 
 impl AttrValue {
-    /// # Errors
-    /// `InvalidArgument` for a message without a value, an unknown dtype or a bad shape.
-    pub fn from_proto(message: proto::AttrValue) -> Result<AttrValue> {
+    /// The value of a message. One that makes no sense is kept as [`AttrValue::Raw`].
+    pub fn from_proto(message: proto::AttrValue) -> AttrValue {
         use attr_value::Value;
-        Ok(match message.value {
-            None => return Err(invalid!("AttrValue missing value")),
+        match message.value {
+            None => raw(None, invalid!("AttrValue missing value")),
             Some(Value::S(bytes)) => AttrValue::String(bytes[..].into()),
             Some(Value::I(value)) => AttrValue::Int(value),
             Some(Value::F(value)) => AttrValue::Float(value),
             Some(Value::B(value)) => AttrValue::Bool(value),
-            Some(Value::Type(number)) => AttrValue::Type(dtype(number)?),
-            Some(Value::Shape(shape)) => AttrValue::shape(shape_from_proto(&shape)?),
+            Some(Value::Type(number)) => match dtype(number) {
+                Ok(dtype) => AttrValue::Type(dtype),
+                Err(error) => raw(Some(Value::Type(number)), error),
+            },
+            Some(Value::Shape(message)) => match shape_from_proto(&message) {
+                Ok(shape) => AttrValue::shape(shape),
+                Err(error) => raw(Some(Value::Shape(message)), error),
+            },
             Some(Value::Tensor(tensor)) => {
-                AttrValue::Tensor(Arc::new(TensorAttr::from_proto(*tensor)?))
+                AttrValue::Tensor(Arc::new(TensorAttr::from_proto(*tensor)))
             }
-            Some(Value::Func(func)) => AttrValue::Func(Arc::new(Func::from_proto(*func)?)),
+            Some(Value::Func(func)) => AttrValue::Func(Arc::new(Func::from_proto(*func))),
             Some(Value::Placeholder(name)) => AttrValue::Placeholder(name.into()),
-            Some(Value::List(list)) => AttrValue::list(AttrList::from_proto(*list)?),
-        })
+            Some(Value::List(list)) => match check_list(&list) {
+                Ok(()) => AttrValue::list(AttrList::from_proto(*list)),
+                Err(error) => raw(Some(Value::List(list)), error),
+            },
+        }
     }
 
+    /// The message that describes the value.
     pub fn to_proto(&self) -> proto::AttrValue {
         use attr_value::Value;
         let value = match self {
@@ -85,15 +130,30 @@ impl AttrValue {
             AttrValue::Func(func) => Value::Func(Box::new(func.to_proto())),
             AttrValue::Placeholder(name) => Value::Placeholder(name.to_string()),
             AttrValue::List(list) => Value::List(Box::new(list.to_proto())),
+            AttrValue::Raw(raw) => return raw.message().clone(),
         };
         proto::AttrValue { value: Some(value) }
     }
 }
 
+fn raw(value: Option<attr_value::Value>, error: Error) -> AttrValue {
+    AttrValue::Raw(Arc::new(RawAttr::new(value, error)))
+}
+
+/// Whether a list has items of one type, and only such as can be.
+fn check_list(list: &attr_value::ListValue) -> Result<()> {
+    if let [first, second, ..] = list_type_names(list)[..] {
+        return Err(mismatch(second, first));
+    }
+    list.r#type.iter().try_for_each(|&number| dtype(number).map(drop))?;
+    list.shape.iter().try_for_each(|shape| shape_from_proto(shape).map(drop))
+}
+
 impl AttrList {
-    fn from_proto(list: attr_value::ListValue) -> Result<AttrList> {
+    /// The list of a message that [`check_list`] has passed.
+    fn from_proto(list: attr_value::ListValue) -> AttrList {
         let attr_value::ListValue { s, i, f, b, r#type, shape, tensor, func } = list;
-        Ok(if !s.is_empty() {
+        if !s.is_empty() {
             AttrList::String(s.iter().map(|bytes| bytes[..].into()).collect())
         } else if !i.is_empty() {
             AttrList::Int(i)
@@ -102,18 +162,17 @@ impl AttrList {
         } else if !b.is_empty() {
             AttrList::Bool(b)
         } else if !r#type.is_empty() {
-            AttrList::Type(r#type.into_iter().map(dtype).collect::<Result<_>>()?)
+            AttrList::Type(r#type.into_iter().filter_map(DType::from_i32).collect())
         } else if !shape.is_empty() {
-            AttrList::Shape(shape.iter().map(shape_from_proto).collect::<Result<_>>()?)
+            AttrList::Shape(shape.iter().filter_map(|shape| shape_from_proto(shape).ok()).collect())
         } else if !tensor.is_empty() {
-            let items =
-                tensor.into_iter().map(|tensor| TensorAttr::from_proto(tensor).map(Arc::new));
-            AttrList::Tensor(items.collect::<Result<_>>()?)
+            let tensors = tensor.into_iter().map(|tensor| Arc::new(TensorAttr::from_proto(tensor)));
+            AttrList::Tensor(tensors.collect())
         } else if !func.is_empty() {
-            AttrList::Func(func.into_iter().map(Func::from_proto).collect::<Result<_>>()?)
+            AttrList::Func(func.into_iter().map(Func::from_proto).collect())
         } else {
             AttrList::Empty
-        })
+        }
     }
 
     fn to_proto(&self) -> attr_value::ListValue {
@@ -140,11 +199,13 @@ impl AttrList {
 }
 
 impl Func {
-    fn from_proto(message: proto::NameAttrList) -> Result<Func> {
-        Ok(Func { name: message.name, attrs: Attrs::from_proto_with(message.attr, None)? })
+    /// The function reference of a message.
+    pub fn from_proto(message: proto::NameAttrList) -> Func {
+        Func { name: message.name, attrs: Attrs::from_proto_with(message.attr, None) }
     }
 
-    fn to_proto(&self) -> proto::NameAttrList {
+    /// The message that describes the function reference.
+    pub fn to_proto(&self) -> proto::NameAttrList {
         proto::NameAttrList { name: self.name.clone(), attr: self.attrs.to_proto() }
     }
 }
@@ -154,28 +215,29 @@ impl Attrs {
     pub fn from_proto_with(
         messages: BTreeMap<String, proto::AttrValue>,
         op: Option<&OpDef>,
-    ) -> Result<Attrs> {
+    ) -> Attrs {
         let mut attrs = Attrs::with_capacity(messages.len());
         for (name, message) in messages {
-            let value = AttrValue::from_proto(message).map_err(|error| {
-                crate::op_def::with_suffix(error, &format!(" for attr '{name}'"))
-            })?;
+            let value = AttrValue::from_proto(message);
             match op.and_then(|op| op.attr(&name)) {
                 Some(declared) => attrs.set(declared.name.clone(), value),
                 None => attrs.set(name, value),
             }
         }
-        Ok(attrs)
+        attrs
     }
 
+    /// The messages that describe the attributes.
     pub fn to_proto(&self) -> BTreeMap<String, proto::AttrValue> {
         self.iter().map(|(name, value)| (name.to_string(), value.to_proto())).collect()
     }
 }
 
 impl OpDef {
+    /// The definition of a message; the full types of its arguments are dropped.
+    ///
     /// # Errors
-    /// `InvalidArgument` for a message that defines no op.
+    /// `InvalidArgument` for a name with a NUL or an argument of an unknown dtype.
     pub fn from_proto(message: proto::OpDef) -> Result<OpDef> {
         let c_name = CString::new(message.name.as_str())
             .map_err(|_| invalid!("Op name '{}' holds a NUL", message.name.escape_default()))?;
@@ -188,7 +250,7 @@ impl OpDef {
                 .into_iter()
                 .map(ArgDef::from_proto)
                 .collect::<Result<_>>()?,
-            attrs: message.attr.into_iter().map(AttrDef::from_proto).collect::<Result<_>>()?,
+            attrs: message.attr.into_iter().map(AttrDef::from_proto).collect(),
             control_outputs: message.control_output,
             summary: message.summary,
             description: message.description,
@@ -201,6 +263,7 @@ impl OpDef {
         })
     }
 
+    /// The message that describes the definition.
     pub fn to_proto(&self) -> proto::OpDef {
         proto::OpDef {
             name: self.name.to_string(),
@@ -269,15 +332,15 @@ impl ArgDef {
 }
 
 impl AttrDef {
-    fn from_proto(message: op_def::AttrDef) -> Result<AttrDef> {
-        Ok(AttrDef {
+    fn from_proto(message: op_def::AttrDef) -> AttrDef {
+        AttrDef {
             name: message.name.into(),
             type_name: message.r#type,
             description: message.description,
-            default: message.default_value.map(AttrValue::from_proto).transpose()?,
+            default: message.default_value.map(AttrValue::from_proto),
             minimum: message.has_minimum.then_some(message.minimum),
-            allowed: message.allowed_values.map(AttrValue::from_proto).transpose()?,
-        })
+            allowed: message.allowed_values.map(AttrValue::from_proto),
+        }
     }
 
     fn to_proto(&self) -> op_def::AttrDef {
@@ -290,5 +353,125 @@ impl AttrDef {
             minimum: self.minimum.unwrap_or(0),
             allowed_values: self.allowed.as_ref().map(AttrValue::to_proto),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use attr_value::{ListValue, Value};
+
+    fn shape(sizes: &[i64]) -> proto::TensorShapeProto {
+        let dim = |&size: &i64| tensor_shape_proto::Dim { size, name: String::new() };
+        proto::TensorShapeProto { dim: sizes.iter().map(dim).collect(), unknown_rank: false }
+    }
+
+    fn attr(value: Value) -> proto::AttrValue {
+        proto::AttrValue { value: Some(value) }
+    }
+
+    fn list(list: ListValue) -> proto::AttrValue {
+        attr(Value::List(Box::new(list)))
+    }
+
+    #[test]
+    fn impossible_shapes_are_errors() {
+        let unknown = proto::TensorShapeProto { unknown_rank: true, ..shape(&[2]) };
+        let cases = [
+            (
+                shape(&[-5, -1]),
+                "Shape [-5,?] has dimensions with values below -1 (where -1 means unknown)",
+            ),
+            (
+                shape(&[1 << 40, -1, 1 << 40]),
+                "Shape [1099511627776,?,1099511627776] is too large (more than 2**63 - 1 entries)",
+            ),
+            (unknown, "An unknown shape must not have any dimensions set."),
+        ];
+        for (message, text) in cases {
+            assert_eq!(shape_from_proto(&message).unwrap_err().message(), text);
+        }
+        let error = shape_from_proto(&shape(&[1; 255])).unwrap_err();
+        assert!(error.message().ends_with("has too many dimensions"), "{error}");
+        let error = full_shape_from_proto(&shape(&[2, -1])).unwrap_err();
+        assert_eq!(error.message(), "Shape [2,?] is not fully defined");
+    }
+
+    #[test]
+    fn values_survive_a_round_trip() {
+        let nested = proto::NameAttrList {
+            name: "F".to_string(),
+            attr: [("T".to_string(), attr(Value::Type(1)))].into(),
+        };
+        let cases = [
+            proto::AttrValue { value: None },
+            attr(Value::S(Bytes::from_static(b"a\xff"))),
+            attr(Value::I(-3)),
+            attr(Value::F(0.5)),
+            attr(Value::B(true)),
+            attr(Value::Type(101)),
+            attr(Value::Type(77)),
+            attr(Value::Shape(shape(&[2, -1]))),
+            attr(Value::Shape(shape(&[-7]))),
+            attr(Value::Placeholder("T".to_string())),
+            attr(Value::Func(Box::new(nested.clone()))),
+            list(ListValue::default()),
+            list(ListValue { s: vec![Bytes::from_static(b"x")], ..Default::default() }),
+            list(ListValue { i: vec![1, 2], ..Default::default() }),
+            list(ListValue { f: vec![1.5], ..Default::default() }),
+            list(ListValue { b: vec![true, false], ..Default::default() }),
+            list(ListValue { r#type: vec![1, 0], ..Default::default() }),
+            list(ListValue { r#type: vec![1, 3], ..Default::default() }),
+            list(ListValue { shape: vec![shape(&[1]), shape(&[-5])], ..Default::default() }),
+            list(ListValue { shape: vec![shape(&[1])], ..Default::default() }),
+            list(ListValue { func: vec![nested], ..Default::default() }),
+            list(ListValue { i: vec![1], f: vec![1.0], ..Default::default() }),
+        ];
+        for message in cases {
+            assert_eq!(AttrValue::from_proto(message.clone()).to_proto(), message);
+        }
+    }
+
+    #[test]
+    fn senseless_values_are_errors_where_an_op_declares_them() {
+        let missing = proto::AttrValue { value: None };
+        let mixed = ListValue { i: vec![1], f: vec![1.0], ..Default::default() };
+        let types =
+            |types: &[i32]| list(ListValue { r#type: types.to_vec(), ..Default::default() });
+        let cases = [
+            (missing, "shape", "AttrValue missing value with expected type 'shape'"),
+            (attr(Value::Type(77)), "type", "AttrValue has invalid DataType enum: 77"),
+            (attr(Value::Type(0)), "type", "AttrValue has invalid DataType"),
+            (
+                attr(Value::Type(101)),
+                "type",
+                "AttrValue must not have reference type value of float_ref",
+            ),
+            (
+                attr(Value::Type(0)),
+                "int",
+                "AttrValue had value with type 'type' when 'int' expected",
+            ),
+            (types(&[1, 77]), "list(type)", "AttrValue has invalid DataType enum: 77"),
+            (
+                types(&[1, 103]),
+                "list(type)",
+                "AttrValue must not have reference type value of int32_ref",
+            ),
+            (
+                list(mixed),
+                "list(int)",
+                "AttrValue had value with type 'list(float)' when 'list(int)' expected",
+            ),
+        ];
+        for (message, declared, text) in cases {
+            let value = AttrValue::from_proto(message);
+            assert_eq!(value.check_type(declared).unwrap_err().message(), text);
+        }
+        let mut attrs = Attrs::new();
+        attrs.set("shape", AttrValue::from_proto(attr(Value::Shape(shape(&[-5])))));
+        attrs.get("shape").unwrap().check_type("shape").unwrap();
+        assert!(attrs.shape("shape").unwrap_err().message().starts_with("Shape [-5] has dim"));
+        assert_eq!(attrs.get("shape").unwrap().to_string(), "[-5]");
     }
 }

@@ -195,7 +195,7 @@ impl<'a> InferenceContext<'a> {
         for used in self.used.borrow().iter() {
             match used {
                 UsedOperand::Tensor(index, tensor) if tensor.count() <= 100 => {
-                    let values = crate::TensorAttr::from(tensor.clone()).values_summary();
+                    let values = crate::summarize_values(tensor, tensor.count());
                     tensors.push((*index, format!("input[{index}] = <{values}>")));
                 }
                 UsedOperand::Tensor(..) => {}

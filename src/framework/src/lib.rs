@@ -11,9 +11,12 @@ pub mod geometry;
 mod inference;
 mod kernel;
 pub mod movement;
+mod name_hash;
+mod number_text;
 mod op_def;
 mod op_spec;
 pub mod op_table;
+mod raw_attr;
 mod registry;
 mod resource;
 pub mod shape_fns;
@@ -23,6 +26,7 @@ mod tensor_attr;
 mod tensor_proto;
 #[doc(hidden)]
 pub mod testing;
+mod text_proto;
 mod variable;
 
 pub use attr::{AttrList, AttrValue, Attrs, Func};
@@ -34,8 +38,9 @@ pub use inference::{HandleData, InferenceContext, Operands, ShapeAndType, shape_
 pub use kernel::{Kernel, KernelInit, OpContext, Step, Value, for_each_part, kernel, matching};
 pub use op_def::{ArgDef, ArgKind, AttrDef, OpDef};
 pub use op_spec::OpSpec;
+pub use raw_attr::RawAttr;
 pub use registry::{Behaviour, DeviceType, KernelDef, KernelFactory, OpEntry, Registry, ShapeFn};
 pub use resource::{DEFAULT_CONTAINER, Resource, ResourceManager};
-pub use tensor_attr::TensorAttr;
+pub use tensor_attr::{TensorAttr, summarize_values};
 pub use tensor_proto::{tensor_from_proto, tensor_to_proto};
 pub use variable::Variable;

@@ -212,7 +212,7 @@ fn transpose_rows<E: Clone>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tfcore_framework::geometry::StridedDim;
+    use crate::geometry::StridedDim;
     use tfcore_math::pool::Pool;
     use tfcore_tensor::Shape;
 

@@ -291,7 +291,9 @@ impl fmt::Display for ArgDef {
         write!(f, "{}:{open}", self.name)?;
         match &self.kind {
             ArgKind::Fixed(dtype) => write!(f, "{dtype}")?,
-            ArgKind::TypeAttr(attr) | ArgKind::ListAttr(attr) => write!(f, "{attr}")?,
+            ArgKind::TypeAttr(attr) => write!(f, "{attr}")?,
+            // TensorFlow's messages leave the type of such arguments out.
+            ArgKind::ListAttr(_) => {}
             ArgKind::FixedTimes(dtype, number) => write!(f, "{number}*{dtype}")?,
             ArgKind::AttrTimes { dtype, number } => write!(f, "{number}*{dtype}")?,
         }

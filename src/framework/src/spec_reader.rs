@@ -1,10 +1,14 @@
-//! The reader of op registrations: words, numbers, strings, and values in the text format of protobuf.
+//! The reader of op registrations: words, numbers, strings, and the defaults of attributes.
+//!
+//! A method returns `None` where the text is something else; what the error should say is known only to
+//! the caller.
 
-use tfcore_base::{DType, Result, invalid};
+use bytes::Bytes;
+use tfcore_base::DType;
 use tfcore_proto as proto;
-use tfcore_tensor::PartialShape;
+use tfcore_proto::attr_value::{ListValue, Value};
 
-use crate::{AttrList, AttrValue, Attrs, Func, TensorAttr};
+use crate::{AttrValue, text_proto};
 
 pub(crate) struct Reader<'a> {
     rest: &'a str,
@@ -16,13 +20,23 @@ impl<'a> Reader<'a> {
     }
 
     fn skip_blanks(&mut self) {
-        self.rest = self.rest.trim_start();
+        self.rest = self.rest.trim_ascii_start();
+    }
+
+    /// What is still to be read, from the next token on.
+    pub(crate) fn rest(&mut self) -> &'a str {
+        self.skip_blanks();
+        self.rest
+    }
+
+    /// Whether `token` comes next.
+    pub(crate) fn at(&mut self, token: &str) -> bool {
+        self.rest().starts_with(token)
     }
 
     /// Takes `token` if it comes next.
     pub(crate) fn accept(&mut self, token: &str) -> bool {
-        self.skip_blanks();
-        match self.rest.strip_prefix(token) {
+        match self.rest().strip_prefix(token) {
             Some(rest) => {
                 self.rest = rest;
                 true
@@ -31,277 +45,176 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Takes `word` if it comes next and is not the beginning of a longer one.
-    pub(crate) fn accept_word(&mut self, word: &str) -> bool {
+    /// Takes `word` and the parenthesis behind it if they come next.
+    pub(crate) fn accept_call(&mut self, word: &str) -> bool {
         let before = self.rest;
-        match self.word() {
-            Ok(next) if next == word => true,
-            _ => {
-                self.rest = before;
-                false
-            }
+        let found = self.accept(word) && self.accept("(");
+        if !found {
+            self.rest = before;
         }
-    }
-
-    pub(crate) fn expect(&mut self, token: &str) -> Result<()> {
-        if self.accept(token) {
-            Ok(())
-        } else {
-            Err(invalid!("Expected '{token}' at '{}'", self.rest))
-        }
-    }
-
-    pub(crate) fn expect_end(&mut self) -> Result<()> {
-        self.skip_blanks();
-        if self.rest.is_empty() { Ok(()) } else { Err(invalid!("Extra '{}'", self.rest)) }
+        found
     }
 
     pub(crate) fn at_quote(&mut self) -> bool {
-        self.skip_blanks();
-        self.rest.starts_with(['\'', '"'])
+        self.rest().starts_with(['\'', '"'])
     }
 
-    /// Letters, digits and underscores.
-    pub(crate) fn word(&mut self) -> Result<&'a str> {
-        self.skip_blanks();
-        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let end = self.rest.find(|c| !is_word(c)).unwrap_or(self.rest.len());
-        if end == 0 {
-            return Err(invalid!("Expected a name at '{}'", self.rest));
-        }
-        let (word, rest) = self.rest.split_at(end);
+    fn take_while(&mut self, belongs: impl Fn(char) -> bool) -> &'a str {
+        let end = self.rest.find(|c| !belongs(c)).unwrap_or(self.rest.len());
+        let (taken, rest) = self.rest.split_at(end);
         self.rest = rest;
-        Ok(word)
+        taken
     }
 
-    /// A word that begins with a letter or an underscore.
-    pub(crate) fn identifier(&mut self) -> Result<String> {
-        let word = self.word()?;
-        if word.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(invalid!("'{word}' is no name"));
-        }
-        Ok(word.to_string())
+    /// A letter with letters, digits and underscores behind it.
+    pub(crate) fn word(&mut self) -> Option<&'a str> {
+        self.rest().starts_with(|c: char| c.is_ascii_alphabetic()).then_some(())?;
+        Some(self.take_while(|c| c.is_ascii_alphanumeric() || c == '_'))
     }
 
     fn number(&mut self) -> &'a str {
         self.skip_blanks();
-        let is_number = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.');
-        let end = self.rest.find(|c| !is_number(c)).unwrap_or(self.rest.len());
-        let (number, rest) = self.rest.split_at(end);
-        self.rest = rest;
-        number
+        self.take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.'))
     }
 
-    pub(crate) fn integer(&mut self) -> Result<i64> {
-        let text = self.number();
-        text.parse().map_err(|_| invalid!("'{text}' is no integer"))
+    pub(crate) fn integer(&mut self) -> Option<i64> {
+        self.number().parse().ok()
     }
 
-    fn float(&mut self) -> Result<f32> {
-        let text = self.number();
-        text.trim_end_matches('f')
-            .parse()
-            .or_else(|_| text.parse())
-            .map_err(|_| invalid!("'{text}' is no number"))
+    /// An integer of any type that a message has.
+    pub(crate) fn wide_integer(&mut self) -> Option<i128> {
+        self.number().parse().ok()
+    }
+
+    pub(crate) fn float(&mut self) -> Option<f32> {
+        self.number().parse().ok()
+    }
+
+    pub(crate) fn double(&mut self) -> Option<f64> {
+        self.number().parse().ok()
     }
 
     /// A quoted string with C escapes.
-    pub(crate) fn string(&mut self) -> Result<Vec<u8>> {
-        self.skip_blanks();
-        let bytes = self.rest.as_bytes();
-        let quote = match bytes.first() {
-            Some(&quote @ (b'\'' | b'"')) => quote,
-            _ => return Err(invalid!("Expected a string at '{}'", self.rest)),
-        };
+    pub(crate) fn string(&mut self) -> Option<Vec<u8>> {
+        let text = self.rest();
+        let quote = text.chars().next().filter(|quote| matches!(quote, '\'' | '"'))?;
         let mut value = Vec::new();
-        let mut at = 1;
+        let mut rest = &text[1..];
         loop {
-            match bytes.get(at) {
-                None => return Err(invalid!("String without an end: {}", self.rest)),
-                Some(&byte) if byte == quote => break,
-                Some(b'\\') => at = unescape(bytes, at + 1, &mut value)?,
-                Some(&byte) => {
-                    value.push(byte);
-                    at += 1;
-                }
+            let end = rest.find([quote, '\\'])?;
+            value.extend_from_slice(&rest.as_bytes()[..end]);
+            let (mark, tail) = rest[end..].split_at(1);
+            rest = tail;
+            if mark != "\\" {
+                self.rest = rest;
+                return Some(value);
             }
-        }
-        // A quote is one byte of ASCII, so that what follows begins at a character.
-        self.rest = &self.rest[at + 1..];
-        Ok(value)
-    }
-
-    fn bool(&mut self) -> Result<bool> {
-        match self.word()? {
-            "true" => Ok(true),
-            "false" => Ok(false),
-            other => Err(invalid!("'{other}' is no bool")),
+            let (byte, len) = unescape(rest.as_bytes())?;
+            value.push(byte);
+            rest = &rest[len..];
         }
     }
 
-    fn dtype(&mut self) -> Result<DType> {
-        let word = self.word()?;
-        DType::from_name(word).ok_or_else(|| invalid!("'{word}' is no type"))
+    pub(crate) fn bool(&mut self) -> Option<bool> {
+        match self.take_word_or_digit() {
+            "true" | "True" | "1" => Some(true),
+            "false" | "False" | "0" => Some(false),
+            _ => None,
+        }
     }
 
-    /// The default value of an attr of the given type.
-    pub(crate) fn attr_value(&mut self, type_name: &str) -> Result<AttrValue> {
-        if let Some(item) = type_name.strip_prefix("list(").and_then(|t| t.strip_suffix(')')) {
-            return self.list_value(item);
+    /// A dtype as protobuf writes enums, by name or by number: `DT_FLOAT`, `1`. The number may be no dtype.
+    pub(crate) fn enum_value(&mut self) -> Option<i32> {
+        let text = self.take_word_or_digit();
+        match text.strip_prefix("DT_") {
+            Some("INVALID") => Some(0),
+            Some(_) => DType::from_name(text).map(DType::to_i32),
+            None => text.parse().ok(),
         }
-        Ok(match type_name {
-            "string" => AttrValue::string(self.string()?),
-            "int" => AttrValue::Int(self.integer()?),
-            "float" => AttrValue::Float(self.float()?),
-            "bool" => AttrValue::Bool(self.bool()?),
-            "type" => AttrValue::Type(self.dtype()?),
-            "shape" => AttrValue::shape(self.shape()?),
-            "tensor" => AttrValue::Tensor(std::sync::Arc::new(self.tensor()?)),
-            "func" => AttrValue::Func(std::sync::Arc::new(self.func()?)),
-            other => return Err(invalid!("No default for attr type '{other}'")),
+    }
+
+    fn take_word_or_digit(&mut self) -> &'a str {
+        self.skip_blanks();
+        self.take_while(|c| c.is_ascii_alphanumeric() || c == '_')
+    }
+
+    /// The default value of an attr of the given type, up to the end of the text.
+    pub(crate) fn attr_value(mut self, type_name: &str) -> Option<AttrValue> {
+        let value = match type_name.strip_prefix("list(") {
+            Some(item) => Value::List(Box::new(self.list(item.strip_suffix(')')?)?)),
+            None => self.single(type_name)?,
+        };
+        let is_whole = self.rest().is_empty();
+        is_whole.then(|| AttrValue::from_proto(proto::AttrValue { value: Some(value) }))
+    }
+
+    fn single(&mut self, type_name: &str) -> Option<Value> {
+        Some(match type_name {
+            "string" => Value::S(self.string()?.into()),
+            "int" => Value::I(self.integer()?),
+            "float" => Value::F(self.float()?),
+            "bool" => Value::B(self.bool()?),
+            "type" => Value::Type(self.enum_value()?),
+            "shape" => Value::Shape(text_proto::shape(self)?),
+            "tensor" => Value::Tensor(Box::new(text_proto::tensor(self)?)),
+            "func" => Value::Func(Box::new(text_proto::func(self)?)),
+            _ => return None,
         })
     }
 
-    fn list_value(&mut self, item: &str) -> Result<AttrValue> {
-        Ok(AttrValue::list(match item {
-            "string" => {
-                AttrList::String(self.items(|reader| reader.string().map(|s| s.as_slice().into()))?)
-            }
-            "int" => AttrList::Int(self.items(Reader::integer)?),
-            "float" => AttrList::Float(self.items(Reader::float)?),
-            "bool" => AttrList::Bool(self.items(Reader::bool)?),
-            "type" => AttrList::Type(self.items(Reader::dtype)?),
-            "shape" => AttrList::Shape(self.items(Reader::shape)?),
-            "func" => AttrList::Func(self.items(Reader::func)?),
-            other => return Err(invalid!("No default for lists of '{other}'")),
-        }))
+    fn list(&mut self, item: &str) -> Option<ListValue> {
+        let mut list = ListValue::default();
+        match item {
+            "string" => list.s = self.items(|reader| reader.string().map(Bytes::from))?,
+            "int" => list.i = self.items(Reader::integer)?,
+            "float" => list.f = self.items(Reader::float)?,
+            "bool" => list.b = self.items(Reader::bool)?,
+            "type" => list.r#type = self.items(Reader::enum_value)?,
+            "shape" => list.shape = self.items(text_proto::shape)?,
+            "tensor" => list.tensor = self.items(text_proto::tensor)?,
+            "func" => list.func = self.items(text_proto::func)?,
+            _ => return None,
+        }
+        Some(list)
     }
 
     /// `[a, b, c]`
-    fn items<T>(&mut self, item: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
-        self.expect("[")?;
+    pub(crate) fn items<T>(&mut self, item: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        self.accept("[").then_some(())?;
         let mut items = Vec::new();
-        while !self.accept("]") {
+        if self.accept("]") {
+            return Some(items);
+        }
+        loop {
             items.push(item(self)?);
-            if !self.accept(",") {
-                self.expect("]")?;
-                break;
+            if self.accept("]") {
+                return Some(items);
             }
+            self.accept(",").then_some(())?;
         }
-        Ok(items)
-    }
-
-    /// Fields of a message in braces; `field` reads the value behind a name.
-    fn message(&mut self, mut field: impl FnMut(&mut Self, &str) -> Result<()>) -> Result<()> {
-        self.expect("{")?;
-        while !self.accept("}") {
-            let name = self.identifier()?;
-            self.accept(":");
-            field(self, &name)?;
-            self.accept(",");
-        }
-        Ok(())
-    }
-
-    /// `{ dim { size: 2 } unknown_rank: false }`
-    fn shape(&mut self) -> Result<PartialShape> {
-        let mut dims = Vec::new();
-        let mut unknown = false;
-        self.message(|reader, name| match name {
-            "unknown_rank" => reader.bool().map(|value| unknown = value),
-            "dim" => {
-                let mut size = 0;
-                reader.message(|reader, name| match name {
-                    "size" => reader.integer().map(|value| size = value),
-                    other => Err(invalid!("A dim has no field '{other}'")),
-                })?;
-                dims.push(size);
-                Ok(())
-            }
-            other => Err(invalid!("A shape has no field '{other}'")),
-        })?;
-        if unknown { Ok(PartialShape::unknown()) } else { PartialShape::from_i64s(&dims) }
-    }
-
-    /// `{ dtype: DT_UINT8 tensor_shape { dim { size: 4 } } int_val: [255, 0, 0, 255] }`
-    fn tensor(&mut self) -> Result<TensorAttr> {
-        let mut message = proto::TensorProto::default();
-        self.message(|reader, name| {
-            match name {
-                "dtype" => message.dtype = reader.dtype()?.to_i32(),
-                "tensor_shape" => {
-                    message.tensor_shape = Some(crate::shape_to_proto(&reader.shape()?));
-                }
-                "int_val" => {
-                    for value in reader.repeated(Reader::integer)? {
-                        let value = i32::try_from(value)
-                            .map_err(|_| invalid!("{value} does not fit int32"))?;
-                        message.int_val.push(value);
-                    }
-                }
-                "int64_val" => message.int64_val.extend(reader.repeated(Reader::integer)?),
-                "float_val" => message.float_val.extend(reader.repeated(Reader::float)?),
-                "bool_val" => message.bool_val.extend(reader.repeated(Reader::bool)?),
-                "string_val" => {
-                    let strings = reader.repeated(Reader::string)?;
-                    message.string_val.extend(strings.into_iter().map(bytes::Bytes::from));
-                }
-                other => {
-                    return Err(invalid!("A tensor default with field '{other}' is not supported"));
-                }
-            }
-            Ok(())
-        })?;
-        TensorAttr::from_proto(message)
-    }
-
-    fn repeated<T>(&mut self, item: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
-        self.skip_blanks();
-        if self.rest.starts_with('[') { self.items(item) } else { Ok(vec![item(self)?]) }
-    }
-
-    /// `{ name: 'F' }`, or `''` for none.
-    fn func(&mut self) -> Result<Func> {
-        if self.at_quote() {
-            let name = String::from_utf8_lossy(&self.string()?).into_owned();
-            return Ok(Func { name, attrs: Attrs::new() });
-        }
-        let mut func = Func::default();
-        self.message(|reader, name| match name {
-            "name" => {
-                func.name = String::from_utf8_lossy(&reader.string()?).into_owned();
-                Ok(())
-            }
-            other => Err(invalid!("A function default with field '{other}' is not supported")),
-        })?;
-        Ok(func)
     }
 }
 
-/// Reads what follows a backslash at `at` and returns where to go on.
-fn unescape(bytes: &[u8], at: usize, value: &mut Vec<u8>) -> Result<usize> {
-    let Some(&byte) = bytes.get(at) else {
-        return Err(invalid!("String without an end"));
+/// The byte that an escape stands for and the length of the escape, without its backslash.
+fn unescape(bytes: &[u8]) -> Option<(u8, usize)> {
+    let byte = match bytes.first()? {
+        b'n' => b'\n',
+        b't' => b'\t',
+        b'r' => b'\r',
+        b'a' => 7,
+        b'b' => 8,
+        b'f' => 12,
+        b'v' => 11,
+        &byte @ (b'\\' | b'\'' | b'"' | b'?') => byte,
+        b'x' | b'X' => return digits(&bytes[1..], 16, 2).map(|(byte, len)| (byte, len + 1)),
+        _ => return digits(bytes, 8, 3),
     };
-    let simple = match byte {
-        b'n' => Some(b'\n'),
-        b't' => Some(b'\t'),
-        b'r' => Some(b'\r'),
-        b'\\' | b'\'' | b'"' => Some(byte),
-        _ => None,
-    };
-    if let Some(byte) = simple {
-        value.push(byte);
-        return Ok(at + 1);
-    }
-    let digits: Vec<u8> =
-        bytes[at..].iter().copied().take(3).take_while(|b| (b'0'..=b'7').contains(b)).collect();
-    let code = digits.iter().fold(0u32, |code, digit| code * 8 + u32::from(digit - b'0'));
-    match u8::try_from(code) {
-        Ok(code) if !digits.is_empty() => {
-            value.push(code);
-            Ok(at + digits.len())
-        }
-        _ => Err(invalid!("Unknown escape in a string")),
-    }
+    Some((byte, 1))
+}
+
+/// The byte that up to `max` digits stand for, and how many there are.
+fn digits(bytes: &[u8], radix: u32, max: usize) -> Option<(u8, usize)> {
+    let values = bytes.iter().map_while(|&byte| char::from(byte).to_digit(radix)).take(max);
+    let (code, len) = values.fold((0, 0), |(code, len), digit| (code * radix + digit, len + 1));
+    if len == 0 { None } else { Some((u8::try_from(code).ok()?, len)) }
 }

@@ -423,8 +423,7 @@ impl Import<'_> {
         let Some(op) = self.graph.registry().def(&def.op) else {
             return Err(not_found!("{}", unknown_op(&def.op)));
         };
-        let mut attrs = Attrs::from_proto_with(std::mem::take(&mut def.attr), Some(&op))
-            .map_err(|error| for_node(error, &def.name))?;
+        let mut attrs = Attrs::from_proto_with(std::mem::take(&mut def.attr), Some(&op));
         op.add_defaults(&mut attrs);
         self.fix_colocation(&def.name, &mut attrs)?;
         let output_shapes = attrs.remove("_output_shapes");
@@ -698,11 +697,6 @@ struct BackEdge {
     /// The position of the NextIteration in the GraphDef, and its output.
     from: usize,
     index: usize,
-}
-
-fn for_node(error: tfcore_base::Error, name: &str) -> tfcore_base::Error {
-    let message = format!("{}; NodeDef: {{{{node {name}}}}}", error.message());
-    error.with_message(message)
 }
 
 /// The prefix with its slash.

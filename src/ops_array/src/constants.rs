@@ -34,19 +34,15 @@ pub(crate) fn register(r: &mut Registry) {
 }
 
 fn const_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
-    let shape = ctx.attrs.tensor("value")?.shape().clone();
-    ctx.set_output(0, shape);
+    let shape = ctx.attrs.tensor("value")?.shape()?;
+    ctx.set_output(0, (&shape).into());
     Ok(())
 }
 
 fn const_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     let value = init.attrs.tensor("value")?;
-    let dtype = init.output_dtypes[0];
-    require!(
-        value.dtype() == dtype,
-        "Type mismatch between value ({}) and dtype ({dtype})",
-        value.dtype()
-    );
+    let (actual, dtype) = (value.dtype()?, init.output_dtypes[0]);
+    require!(actual == dtype, "Type mismatch between value ({actual}) and dtype ({dtype})");
     let tensor = value.tensor()?;
     kernel(move |ctx| {
         ctx.set_output(0, tensor.clone());
