@@ -19,9 +19,16 @@ macro_rules! dtypes {
             /// Every type, reference forms left out, by rising number.
             pub const ALL: &'static [DType] = &[$(DType::$name),*];
 
-            fn describe(base: u8) -> Option<(&'static str, &'static str, usize)> {
+            /// Bytes an element by number; 0 where there is no type.
+            const SIZES: [u8; 128] = {
+                let mut sizes = [0; 128];
+                $(sizes[$number] = $size;)*
+                sizes
+            };
+
+            fn describe(base: u8) -> Option<(&'static str, &'static str)> {
                 match base {
-                    $($number => Some((stringify!($name), $lower, $size)),)*
+                    $($number => Some((stringify!($name), $lower)),)*
                     _ => None,
                 }
             }
@@ -73,21 +80,25 @@ impl DType {
         (value < 2 * REF_OFFSET).then_some(DType(value))
     }
 
+    #[inline]
     pub const fn to_i32(self) -> i32 {
         self.0 as i32
     }
 
+    #[inline]
     pub const fn is_ref(self) -> bool {
         self.0 > REF_OFFSET
     }
 
     /// The reference form of this type.
+    #[inline]
     #[must_use]
     pub const fn make_ref(self) -> DType {
         DType(self.0 % REF_OFFSET + REF_OFFSET)
     }
 
     /// The type without the reference mark.
+    #[inline]
     #[must_use]
     pub const fn base(self) -> DType {
         DType(self.0 % REF_OFFSET)
@@ -95,8 +106,9 @@ impl DType {
 
     /// Bytes that one element takes in memory here. What `TF_DataTypeSize` reports is
     /// [`DType::c_size`].
+    #[inline]
     pub fn size(self) -> usize {
-        DType::describe(self.base().0).map_or(0, |(_, _, size)| size)
+        usize::from(DType::SIZES[usize::from(self.base().0)])
     }
 
     /// Bytes an element as the C API counts them: 0 for types that are not plain bytes.
@@ -105,6 +117,7 @@ impl DType {
     }
 
     /// Whether elements may be copied byte by byte.
+    #[inline]
     pub fn is_plain(self) -> bool {
         !matches!(self.base(), DType::STRING | DType::RESOURCE | DType::VARIANT)
     }
@@ -141,13 +154,13 @@ impl DType {
 
     /// The lower-case name, as in op definitions and messages: `float`, `int32`, `float_ref`.
     pub fn name(self) -> String {
-        let (_, lower, _) = DType::describe(self.base().0).unwrap_or(("", "unknown", 0));
+        let (_, lower) = DType::describe(self.base().0).unwrap_or(("", "unknown"));
         if self.is_ref() { format!("{lower}_ref") } else { lower.to_string() }
     }
 
     /// The name of the protobuf enum value: `DT_FLOAT`, `DT_FLOAT_REF`.
     pub fn enum_name(self) -> String {
-        let (upper, _, _) = DType::describe(self.base().0).unwrap_or(("INVALID", "", 0));
+        let (upper, _) = DType::describe(self.base().0).unwrap_or(("INVALID", ""));
         let suffix = if self.is_ref() { "_REF" } else { "" };
         format!("DT_{upper}{suffix}")
     }
@@ -164,7 +177,7 @@ impl DType {
             None => (name, false),
         };
         let base = *DType::ALL.iter().find(|dtype| {
-            DType::describe(dtype.0).is_some_and(|(upper, lower, _)| {
+            DType::describe(dtype.0).is_some_and(|(upper, lower)| {
                 lower == stem || stem.strip_prefix("DT_") == Some(upper)
             })
         })?;

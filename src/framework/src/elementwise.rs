@@ -175,14 +175,18 @@ impl Kernel for UnaryKernel {
 
 /// Bytes of scratch for a block: small enough to stay in the first-level cache with all operands.
 const BLOCK: usize = 4096;
-/// A block for short tensors, whose clearing costs nothing.
-const SMALL_BLOCK: usize = 256;
+/// A block for short tensors.
+const SMALL_BLOCK: usize = 512;
+/// A block for the shortest, which is cleared by one instruction.
+const TINY_BLOCK: usize = 64;
 
 /// Gives `f` a scratch of `len` elements of a plain dtype; at most [`BLOCK`] bytes.
 fn with_scratch<R>(dtype: DType, len: usize, f: impl FnOnce(ElemsMut<'_>) -> R) -> R {
     let bytes = len * dtype.size();
     debug_assert!(bytes <= BLOCK && dtype.is_plain());
-    if bytes <= SMALL_BLOCK {
+    if bytes <= TINY_BLOCK {
+        f(ElemsMut::scratch(dtype, len, &mut [0u64; TINY_BLOCK / 8]))
+    } else if bytes <= SMALL_BLOCK {
         f(ElemsMut::scratch(dtype, len, &mut [0u64; SMALL_BLOCK / 8]))
     } else {
         f(ElemsMut::scratch(dtype, len, &mut [0u64; BLOCK / 8]))
@@ -219,6 +223,10 @@ impl BinaryKernel {
 
 impl Kernel for BinaryKernel {
     fn compute(&self, ctx: &mut OpContext<'_>) -> Result<()> {
+        if let Some(out) = self.tiny(ctx)? {
+            ctx.set_output(0, out);
+            return Ok(());
+        }
         let (x, y) = (ctx.input(0)?, ctx.input(1)?);
         let broadcast = Broadcast::new(x.shape(), y.shape())?;
         if broadcast.output().count() > 0 {
@@ -238,6 +246,31 @@ impl Kernel for BinaryKernel {
 }
 
 impl BinaryKernel {
+    /// The short way for a few elements of equal shapes, one of which may be overwritten: no parts, no
+    /// blocks. In graphs of scalars the rest would cost many times what the loop does.
+    fn tiny(&self, ctx: &mut OpContext<'_>) -> Result<Option<Tensor>> {
+        let (x, y) = (ctx.input(0)?, ctx.input(1)?);
+        let is_tiny = x.byte_size() <= TINY_BLOCK && x.count() > 0 && x.shape() == y.shape();
+        if !is_tiny || x.dtype() != self.body.output || !x.dtype().is_plain() {
+            return Ok(None);
+        }
+        let reused = match (x.is_exclusive(), y.is_exclusive()) {
+            (true, _) => 0,
+            (_, true) => 1,
+            _ => return Ok(None),
+        };
+        (self.body.check)(x.elems(), y.elems())?;
+        let mut out = ctx.take_input(reused)?;
+        let mut memory = [0u64; TINY_BLOCK / 8];
+        let mut copy = ElemsMut::scratch(out.dtype(), out.count(), &mut memory);
+        copy.reborrow().copy_from(out.elems());
+        let other = ctx.input(1 - reused)?.elems();
+        let (x, y) =
+            if reused == 0 { (copy.as_shared(), other) } else { (other, copy.as_shared()) };
+        (self.body.run)(x, y, out.elems_mut()?);
+        Ok(Some(out))
+    }
+
     fn run(
         &self,
         ctx: &OpContext<'_>,

@@ -118,6 +118,7 @@ impl<'a> OpContext<'a> {
     ///
     /// # Errors
     /// `Internal` if there is none, or it has been taken.
+    #[inline]
     pub fn input(&self, index: usize) -> Result<&Tensor> {
         match self.inputs.get(index) {
             Some(Value::Tensor(tensor)) => Ok(tensor),
@@ -143,6 +144,7 @@ impl<'a> OpContext<'a> {
     }
 
     /// Takes the tensor of input `index` out of the context, so that its buffer may be reused.
+    #[inline]
     pub fn take_input(&mut self, index: usize) -> Result<Tensor> {
         match self.inputs.get_mut(index).map(std::mem::take) {
             Some(Value::Tensor(tensor)) => Ok(tensor),
@@ -156,6 +158,7 @@ impl<'a> OpContext<'a> {
     }
 
     /// The variable that the ref-typed input `index` refers to.
+    #[inline]
     pub fn input_ref(&self, index: usize) -> Result<&Arc<Variable>> {
         match self.inputs.get(index) {
             Some(Value::Ref(variable)) => Ok(variable),
@@ -163,6 +166,7 @@ impl<'a> OpContext<'a> {
         }
     }
 
+    #[inline]
     pub fn set_output(&mut self, index: usize, tensor: Tensor) {
         debug_assert_eq!(tensor.dtype(), self.output_dtypes[index].base(), "output {index}");
         self.outputs[index] = Value::Tensor(tensor);
@@ -174,6 +178,7 @@ impl<'a> OpContext<'a> {
 
     /// A new tensor from the session's pool. Its plain elements are arbitrary: the caller writes
     /// every one.
+    #[inline]
     pub fn allocate(&self, dtype: DType, shape: Shape) -> Result<Tensor> {
         Tensor::allocate(dtype, shape, Some(&self.step.buffers))
     }

@@ -48,28 +48,34 @@ impl<'a> Elems<'a> {
     /// # Safety
     /// `data` must point at `len` valid elements of `dtype` that stay unchanged during `'a`; null is
     /// allowed for no elements.
+    #[inline]
     pub(crate) unsafe fn from_raw(dtype: DType, data: *const u8, len: usize) -> Elems<'a> {
         Elems { dtype, data, len, _life: PhantomData }
     }
 
     /// The elements of a slice.
+    #[inline]
     pub fn of<T: Elem>(slice: &'a [T]) -> Elems<'a> {
         Elems { dtype: T::DTYPE, data: slice.as_ptr().cast(), len: slice.len(), _life: PhantomData }
     }
 
+    #[inline]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The elements of `range`, which must lie within.
+    #[inline]
     pub fn slice(&self, range: Range<usize>) -> Elems<'a> {
         assert!(range.start <= range.end && range.end <= self.len, "range outside of the elements");
         Elems {
@@ -80,6 +86,7 @@ impl<'a> Elems<'a> {
     }
 
     /// The elements as a slice. `T` must be the type of the dtype.
+    #[inline]
     pub fn typed<T: Elem>(&self) -> &'a [T] {
         assert_eq!(T::DTYPE, self.dtype, "elements of another dtype");
         if self.len == 0 {
@@ -90,6 +97,7 @@ impl<'a> Elems<'a> {
     }
 
     /// Plain elements as lanes. `L` must have the dtype's size.
+    #[inline]
     pub fn lanes<L: Lane>(&self) -> &'a [L] {
         assert!(
             self.dtype.is_plain() && size_of::<L>() == self.dtype.size(),
@@ -118,11 +126,13 @@ impl<'a> ElemsMut<'a> {
     /// # Safety
     /// `data` must point at `len` valid elements of `dtype` that nobody else uses during `'a`; null
     /// is allowed for no elements.
+    #[inline]
     pub(crate) unsafe fn from_raw(dtype: DType, data: *mut u8, len: usize) -> ElemsMut<'a> {
         ElemsMut { dtype, data, len, _life: PhantomData }
     }
 
     /// The elements of a slice.
+    #[inline]
     pub fn of<T: Elem>(slice: &'a mut [T]) -> ElemsMut<'a> {
         ElemsMut {
             dtype: T::DTYPE,
@@ -143,28 +153,34 @@ impl<'a> ElemsMut<'a> {
         ElemsMut { dtype, data: memory.as_mut_ptr().cast(), len, _life: PhantomData }
     }
 
+    #[inline]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
+    #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The same elements for a shorter while.
+    #[inline]
     pub fn reborrow(&mut self) -> ElemsMut<'_> {
         ElemsMut { dtype: self.dtype, data: self.data, len: self.len, _life: PhantomData }
     }
 
+    #[inline]
     pub fn as_shared(&self) -> Elems<'_> {
         Elems { dtype: self.dtype, data: self.data, len: self.len, _life: PhantomData }
     }
 
     /// The first `at` elements and the rest.
+    #[inline]
     pub fn split_at(self, at: usize) -> (ElemsMut<'a>, ElemsMut<'a>) {
         assert!(at <= self.len, "split outside of the elements");
         let tail = ElemsMut {
@@ -176,6 +192,7 @@ impl<'a> ElemsMut<'a> {
     }
 
     /// The elements of `range`, which must lie within.
+    #[inline]
     pub fn slice(&mut self, range: Range<usize>) -> ElemsMut<'_> {
         assert!(range.start <= range.end && range.end <= self.len, "range outside of the elements");
         ElemsMut {
@@ -187,6 +204,7 @@ impl<'a> ElemsMut<'a> {
     }
 
     /// The elements as a slice. `T` must be the type of the dtype.
+    #[inline]
     pub fn typed<T: Elem>(self) -> &'a mut [T] {
         assert_eq!(T::DTYPE, self.dtype, "elements of another dtype");
         if self.len == 0 {
@@ -198,6 +216,7 @@ impl<'a> ElemsMut<'a> {
 
     /// Plain elements as lanes, to be written with lanes of the same dtype. `L` must have the
     /// dtype's size.
+    #[inline]
     pub fn lanes<L: Lane>(self) -> &'a mut [L] {
         assert!(
             self.dtype.is_plain() && size_of::<L>() == self.dtype.size(),

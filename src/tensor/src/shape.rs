@@ -1,6 +1,7 @@
 //! `Shape`: the fully known shape of a tensor.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 
 use smallvec::SmallVec;
@@ -11,9 +12,27 @@ pub const MAX_RANK: usize = 254;
 
 /// The sizes of a tensor's dimensions. Every size is at least 0 and their product fits an `i64`,
 /// so that element counts need no further checks.
-#[derive(Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Clone)]
 pub struct Shape {
-    dims: SmallVec<[i64; 4]>,
+    dims: Dims,
+}
+
+/// Shapes are copied for each op that runs: up to four sizes are, without a look at their number.
+#[derive(Clone)]
+enum Dims {
+    Few { rank: u8, sizes: [i64; 4] },
+    Many(Box<[i64]>),
+}
+
+impl Dims {
+    fn new(dims: &[i64]) -> Dims {
+        if dims.len() > 4 {
+            return Dims::Many(dims.into());
+        }
+        let mut sizes = [0; 4];
+        sizes[..dims.len()].copy_from_slice(dims);
+        Dims::Few { rank: dims.len() as u8, sizes }
+    }
 }
 
 impl Shape {
@@ -48,41 +67,46 @@ impl Shape {
                 fmt_dims(dims)
             ));
         }
-        Ok(Shape { dims: SmallVec::from_slice(dims) })
+        Ok(Shape { dims: Dims::new(dims) })
     }
 
     /// The shape of a scalar: rank 0, one element.
     pub fn scalar() -> Shape {
-        Shape::default()
+        Shape { dims: Dims::new(&[]) }
     }
 
     /// The shape of a vector of `len` elements.
     pub fn vector(len: usize) -> Shape {
         let len = i64::try_from(len).expect("a slice's length fits an i64");
-        Shape { dims: SmallVec::from_slice(&[len]) }
+        Shape { dims: Dims::new(&[len]) }
     }
 
+    #[inline]
     pub fn rank(&self) -> usize {
-        self.dims.len()
+        self.dims().len()
     }
 
+    #[inline]
     pub fn dims(&self) -> &[i64] {
-        &self.dims
+        match &self.dims {
+            Dims::Few { rank, sizes } => &sizes[..usize::from(*rank)],
+            Dims::Many(sizes) => sizes,
+        }
     }
 
     /// The size of dimension `axis`, as an index.
     pub fn dim(&self, axis: usize) -> usize {
-        self.dims[axis] as usize
+        self.dims()[axis] as usize
     }
 
     /// The number of elements.
     pub fn count(&self) -> usize {
-        self.dims.iter().product::<i64>() as usize
+        self.dims().iter().product::<i64>() as usize
     }
 
     /// The sizes as indices.
     pub fn to_usizes(&self) -> SmallVec<[usize; 6]> {
-        self.dims.iter().map(|&size| size as usize).collect()
+        self.dims().iter().map(|&size| size as usize).collect()
     }
 
     /// The distance in elements between neighbours along each axis, in row-major order.
@@ -99,7 +123,28 @@ impl Deref for Shape {
     type Target = [i64];
 
     fn deref(&self) -> &[i64] {
-        &self.dims
+        self.dims()
+    }
+}
+
+impl PartialEq for Shape {
+    #[inline]
+    fn eq(&self, other: &Shape) -> bool {
+        self.dims() == other.dims()
+    }
+}
+
+impl Eq for Shape {}
+
+impl Hash for Shape {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.dims().hash(state);
+    }
+}
+
+impl Default for Shape {
+    fn default() -> Shape {
+        Shape::scalar()
     }
 }
 
@@ -110,7 +155,7 @@ fn fmt_dims(dims: &[i64]) -> String {
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&fmt_dims(&self.dims))
+        f.write_str(&fmt_dims(self.dims()))
     }
 }
 

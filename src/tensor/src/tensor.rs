@@ -115,29 +115,35 @@ impl Tensor {
         unsafe { std::slice::from_raw_parts(self.data(), len) }
     }
 
+    #[inline]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
+    #[inline]
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
+    #[inline]
     pub fn rank(&self) -> usize {
         self.shape.rank()
     }
 
     /// The size of dimension `axis`, as an index.
+    #[inline]
     pub fn dim(&self, axis: usize) -> usize {
         self.shape.dim(axis)
     }
 
     /// The number of elements.
+    #[inline]
     pub fn count(&self) -> usize {
         self.shape.count()
     }
 
     /// The bytes that the elements take.
+    #[inline]
     pub fn byte_size(&self) -> usize {
         self.count() * self.dtype.size()
     }
@@ -147,11 +153,13 @@ impl Tensor {
     }
 
     /// The address of the first element.
+    #[inline]
     pub fn data(&self) -> *mut u8 {
         self.buffer.as_ptr().wrapping_add(self.offset)
     }
 
     /// Whether nobody else holds the buffer and the library may write it.
+    #[inline]
     pub fn is_exclusive(&self) -> bool {
         self.buffer.is_ours() && Arc::strong_count(&self.buffer) == 1
     }
@@ -161,6 +169,7 @@ impl Tensor {
         Arc::ptr_eq(&self.buffer, &other.buffer)
     }
 
+    #[inline]
     pub fn elems(&self) -> Elems<'_> {
         // SAFETY: the constructors have checked length and validity.
         unsafe { Elems::from_raw(self.dtype, self.data(), self.count()) }
@@ -168,6 +177,7 @@ impl Tensor {
 
     /// # Errors
     /// `Internal` if the buffer is shared.
+    #[inline]
     pub fn elems_mut(&mut self) -> Result<ElemsMut<'_>> {
         if !self.is_exclusive() {
             return Err(internal!("Writing to a tensor whose buffer is shared"));
