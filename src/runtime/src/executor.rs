@@ -33,14 +33,15 @@ pub(crate) fn run(
     {
         return parallel::run(plan, feeds, step, pool, trace);
     }
-    let mut slots = plan.frames.lock().pop().unwrap_or_default();
-    slots.resize(plan.num_slots, Value::Absent);
+    let unused = plan.frames.lock().pop();
+    let mut slots = unused.unwrap_or_else(|| vec![Value::Absent; plan.num_slots]);
     for (&slot, tensor) in plan.feeds.iter().zip(feeds) {
         slots[slot as usize] = Value::Tensor(tensor);
     }
     let parallel = pool.map_or(Parallel::SERIAL, |pool| Parallel::new(pool));
     let result = run_straight(plan, &mut slots, step, parallel, trace.map(|trace| &**trace));
-    slots.clear();
+    slots.fill_with(Value::default);
+    slots.fill_with(Value::default);
     plan.frames.lock().push(slots);
     result
 }
