@@ -41,7 +41,6 @@ pub(crate) fn run(
     let parallel = pool.map_or(Parallel::SERIAL, |pool| Parallel::new(pool));
     let result = run_straight(plan, &mut slots, step, parallel, trace.map(|trace| &**trace));
     slots.fill_with(Value::default);
-    slots.fill_with(Value::default);
     plan.frames.lock().push(slots);
     result
 }
