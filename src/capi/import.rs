@@ -361,12 +361,12 @@ pub unsafe extern "C" fn TF_DeleteImportGraphDefResults(results: *mut TF_ImportG
 ///
 /// # Safety
 /// The pointers must be null or live.
-unsafe fn import(
+unsafe fn import<'g>(
     graph: *mut TF_Graph,
     graph_def: *const TF_Buffer,
     options: *const TF_ImportGraphDefOptions,
-) -> Result<(&'static TF_Graph, ImportResults)> {
-    // SAFETY: as the caller promises; the graph outlives the call that borrows it.
+) -> Result<(&'g TF_Graph, ImportResults)> {
+    // SAFETY: as the caller promises.
     let (graph, bytes, options) =
         unsafe { (get(graph, "graph")?, bytes(graph_def, "graph_def")?, get(options, "options")?) };
     let def = tfcore_proto::decode(bytes).map_err(|_| invalid!("Invalid GraphDef"))?;

@@ -46,8 +46,8 @@ impl From<Tensor> for TF_Tensor {
     }
 }
 
-/// Returns a tensor over the caller's memory, or null if `len` is too short for the shape or the shape is
-/// impossible.
+/// Returns a tensor over the caller's memory, or null if `len` is too short for the shape, the shape is
+/// impossible or the type is `TF_RESOURCE` or `TF_VARIANT`, whose elements only the library makes.
 ///
 /// `deallocator` is called exactly once with `data`, `len` and `deallocator_arg`: at once if null is
 /// returned or the memory is not aligned to 64 bytes and so is copied, else when the memory is not
@@ -78,6 +78,9 @@ pub unsafe extern "C" fn TF_NewTensor(
         if dtype.is_plain() {
             return Tensor::from_buffer(dtype, shape, buffer)
                 .map(|tensor| TF_Tensor::sized(tensor, len));
+        }
+        if dtype != DType::STRING {
+            return Err(invalid!("A client's bytes cannot be elements of type {dtype}"));
         }
         let needed = shape.count().checked_mul(dtype.size());
         let misaligned = !(data as usize).is_multiple_of(align_of::<u64>());

@@ -5,7 +5,7 @@ use std::ptr;
 
 use tfcore_tensor::{TString, TStringKind};
 
-use super::handle::slice;
+use super::handle::{get_mut, quiet, slice};
 
 /// Where a string's bytes live.
 #[repr(C)]
@@ -42,10 +42,12 @@ pub unsafe extern "C" fn TF_StringInit(str: *mut TF_TString) {
 /// `dst` must be an initialised string, `src` point at `size` readable bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TF_StringCopy(dst: *mut TF_TString, src: *const c_char, size: usize) {
-    // SAFETY: as the caller promises.
-    if let (Some(dst), Ok(bytes)) = unsafe { (dst.as_mut(), slice(src.cast(), size, "src")) } {
+    quiet((), || {
+        // SAFETY: as the caller promises.
+        let (dst, bytes) = unsafe { (get_mut(dst, "dst")?, slice(src.cast(), size, "src")?) };
         dst.assign(bytes);
-    }
+        Ok(())
+    });
 }
 
 /// Makes `dst` a view of `size` bytes, which it does not own.

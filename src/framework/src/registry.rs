@@ -149,7 +149,12 @@ impl Registry {
 
     /// Whether the op `name` has a kernel on `device` for nodes with these attrs.
     pub fn has_kernel(&self, device: DeviceType, name: &str, attrs: &Attrs) -> bool {
-        self.kernels(name).iter().any(|def| def.device == device && def.matches(attrs))
+        let fits =
+            |kernels: &[KernelDef]| kernels.iter().any(|k| k.device == device && k.matches(attrs));
+        match self.behaviours.get(name) {
+            Some(behaviour) => fits(&behaviour.kernels),
+            None => self.added.read().get(name).is_some_and(|op| fits(&op.behaviour.kernels)),
+        }
     }
 
     /// Builds the kernel of a node.

@@ -15,12 +15,15 @@ use tfcore_tensor::{BufferPool, Dim, PartialShape, Shape, Tensor};
 use crate::Graph;
 use crate::node::{Node, NodeId, OutputRef};
 
-/// Results larger than this are left to the run.
+/// Values larger than this are left to the run: a few bytes of a graph can stand for a tensor of any size.
 const MAX_BYTES: usize = 1 << 20;
 /// A constant expression of more nodes than this is left to the run.
 const MAX_NODES: usize = 1 << 12;
 /// How deep shape-like vectors are followed.
 const MAX_DEPTH: usize = 64;
+/// How many nodes are looked at to find what is known of one shape-like vector. One that is concatenated with itself
+/// again and again has more parts than could ever be followed.
+const MAX_VISITS: usize = 1 << 10;
 
 /// The operands of one node, for its shape function.
 pub(crate) struct NodeOperands<'g> {
@@ -35,7 +38,9 @@ impl Operands for NodeOperands<'_> {
 
     fn partial_shape(&self, index: usize) -> Result<Option<PartialShape>> {
         match self.node.inputs.get(index) {
-            Some(edge) => partial_value(self.graph, edge.source, 0),
+            Some(edge) => {
+                Search { graph: self.graph, visits: 0, depth: 0 }.partial_value(edge.source)
+            }
             None => Ok(None),
         }
     }
@@ -47,14 +52,26 @@ pub(crate) fn constant_value(graph: &Graph, output: OutputRef) -> Option<Tensor>
     let mut values: HashMap<OutputRef, Tensor> = HashMap::new();
     for id in order {
         let node = graph.node(id);
+        if !is_small(graph, node) {
+            return None;
+        }
         for (index, tensor) in evaluate(graph, node, &values)?.into_iter().enumerate() {
-            if tensor.byte_size() > MAX_BYTES && !is_const(node) {
+            if tensor.byte_size() > MAX_BYTES {
                 return None;
             }
             values.insert(OutputRef::new(id, index), tensor);
         }
     }
     values.remove(&output)
+}
+
+/// Whether the static shapes of a node's outputs allow its values to be small.
+fn is_small(graph: &Graph, node: &Node) -> bool {
+    node.output_dtypes.iter().enumerate().all(|(index, dtype)| {
+        let shape = graph.shape(OutputRef::new(node.id, index));
+        let count = shape.ok().and_then(|shape| shape.to_shape()).map_or(0, |shape| shape.count());
+        count.saturating_mul(dtype.size()) <= MAX_BYTES
+    })
 }
 
 fn is_const(node: &Node) -> bool {
@@ -140,7 +157,9 @@ fn evaluate(
     }
     if is_const(node) {
         let tensor = node.attrs.tensor("value").ok()?.tensor().ok()?;
-        return Some(SmallVec::from_elem(tensor, 1));
+        // A graph may lie about the dtype of its constants; a kernel must not see that.
+        return (tensor.dtype() == *node.output_dtypes.first()?)
+            .then(|| SmallVec::from_elem(tensor, 1));
     }
     let init = KernelInit {
         name: &node.name,
@@ -173,133 +192,165 @@ fn evaluate(
         .collect()
 }
 
-/// What is known of an integer vector that stands for a shape; -1 in it is an unknown dimension.
-///
-/// # Errors
-/// `InvalidArgument` if it holds what is no dimension.
-fn partial_value(graph: &Graph, output: OutputRef, depth: usize) -> Result<Option<PartialShape>> {
-    if let Some(tensor) = constant_value(graph, output) {
-        return match tensor.dtype() {
-            DType::INT32 | DType::INT64 => shape_from_tensor(&tensor).map(Some),
-            _ => Ok(None),
-        };
-    }
-    if depth > MAX_DEPTH {
-        return Ok(None);
-    }
-    let node = graph.node(output.node);
-    let input = |index: usize| node.inputs[index].source;
-    match &*node.op.name {
-        "Shape" => Ok(Some(graph.shape(input(0))?.clone())),
-        "ShapeN" => Ok(Some(graph.shape(input(output.port()))?.clone())),
-        "Identity" | "StopGradient" => partial_value(graph, input(0), depth + 1),
-        "Cast" => match partial_value(graph, input(0), depth + 1)? {
-            Some(shape) if node.attrs.dtype("DstT").is_ok_and(|dtype| dtype.is_integer()) => {
-                Ok(Some(shape))
-            }
-            _ => Ok(None),
-        },
-        "Pack" => pack_value(graph, node),
-        "Concat" | "ConcatV2" => concat_value(graph, node, depth),
-        "StridedSlice" => strided_slice_value(graph, node, depth),
-        _ => Ok(None),
-    }
+/// A search for what is known of a shape-like vector.
+struct Search<'g> {
+    graph: &'g Graph,
+    /// How many nodes have been looked at.
+    visits: usize,
+    depth: usize,
 }
 
-/// A vector of scalars, each known or not.
-fn pack_value(graph: &Graph, node: &Node) -> Result<Option<PartialShape>> {
-    let mut dims = Vec::with_capacity(node.inputs.len());
-    for edge in &node.inputs {
-        if graph.shape(edge.source)?.rank().is_some_and(|rank| rank != 0) {
+impl Search<'_> {
+    /// What is known of an integer vector that stands for a shape; -1 in it is an unknown dimension.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it holds what is no dimension.
+    fn partial_value(&mut self, output: OutputRef) -> Result<Option<PartialShape>> {
+        if self.depth == MAX_DEPTH || self.visits == MAX_VISITS {
             return Ok(None);
         }
-        let value = scalar_value(graph, edge.source)?;
-        dims.push(value.unwrap_or_else(Dim::fresh));
+        self.visits += 1;
+        self.depth += 1;
+        let value = self.visit(output);
+        self.depth -= 1;
+        value
     }
-    Ok(Some(dims.into_iter().collect()))
-}
 
-/// A scalar that stands for a dimension: constant, or one element of a shape-like vector.
-fn scalar_value(graph: &Graph, output: OutputRef) -> Result<Option<Dim>> {
-    if let Some(tensor) = constant_value(graph, output) {
-        return Ok(tensor.to_i64s()?.first().map(|&value| Dim::new(value)));
-    }
-    let node = graph.node(output.node);
-    if &*node.op.name != "StridedSlice" || node.attrs.int("shrink_axis_mask")? != 1 {
-        return Ok(None);
-    }
-    let Some(vector) = partial_value(graph, node.inputs[0].source, 1)? else {
-        return Ok(None);
-    };
-    let index = constant_value(graph, node.inputs[1].source).and_then(|begin| begin.to_i64s().ok());
-    Ok(match (vector.dims(), index.as_deref()) {
-        (Some(dims), Some([index])) => {
-            let index = if *index < 0 { *index + dims.len() as i64 } else { *index };
-            usize::try_from(index).ok().and_then(|index| dims.get(index)).copied()
+    fn visit(&mut self, output: OutputRef) -> Result<Option<PartialShape>> {
+        let graph = self.graph;
+        if let Some(tensor) = constant_value(graph, output) {
+            return match tensor.dtype() {
+                DType::INT32 | DType::INT64 => shape_from_tensor(&tensor).map(Some),
+                _ => Ok(None),
+            };
         }
-        _ => None,
-    })
-}
-
-fn concat_value(graph: &Graph, node: &Node, depth: usize) -> Result<Option<PartialShape>> {
-    let parts = match &*node.op.name {
-        "Concat" => 1..node.inputs.len(),
-        _ => 0..node.inputs.len() - 1,
-    };
-    let mut dims = Vec::new();
-    for index in parts {
-        let source = node.inputs[index].source;
-        // A scalar -1 stands for an unknown shape, which a concatenation cannot hold.
-        if graph.shape(source)?.rank() != Some(1) {
-            return Ok(None);
-        }
-        match partial_value(graph, source, depth + 1)? {
-            Some(shape) => dims.extend_from_slice(shape.dims().unwrap_or_default()),
-            None => match graph.shape(source)?.count() {
-                Some(count) if count <= tfcore_tensor::MAX_RANK as i64 => {
-                    dims.extend((0..count).map(|_| Dim::fresh()));
+        let node = graph.node(output.node);
+        let input = |index: usize| node.inputs[index].source;
+        match &*node.op.name {
+            "Shape" => Ok(Some(graph.shape(input(0))?.clone())),
+            "ShapeN" => Ok(Some(graph.shape(input(output.port()))?.clone())),
+            "Identity" | "StopGradient" => self.partial_value(input(0)),
+            "Cast" => match self.partial_value(input(0))? {
+                Some(shape) if node.attrs.dtype("DstT").is_ok_and(|dtype| dtype.is_integer()) => {
+                    Ok(Some(shape))
                 }
-                _ => return Ok(None),
+                _ => Ok(None),
             },
+            "Pack" => self.pack_value(node),
+            "Concat" | "ConcatV2" => self.concat_value(node),
+            "StridedSlice" => self.strided_slice_value(node),
+            _ => Ok(None),
         }
     }
-    Ok(Some(dims.into_iter().collect()))
-}
 
-/// A contiguous part of a shape-like vector.
-fn strided_slice_value(graph: &Graph, node: &Node, depth: usize) -> Result<Option<PartialShape>> {
-    let mask = |name: &str| node.attrs.int(name);
-    if mask("ellipsis_mask")? != 0 || mask("new_axis_mask")? != 0 || mask("shrink_axis_mask")? != 0
-    {
-        return Ok(None);
+    /// A vector of scalars, each known or not.
+    fn pack_value(&mut self, node: &Node) -> Result<Option<PartialShape>> {
+        let graph = self.graph;
+        let mut dims = Vec::with_capacity(node.inputs.len());
+        for edge in &node.inputs {
+            if graph.shape(edge.source)?.rank().is_some_and(|rank| rank != 0) {
+                return Ok(None);
+            }
+            let value = self.scalar_value(edge.source)?;
+            dims.push(value.unwrap_or_else(Dim::fresh));
+        }
+        Ok(Some(dims.into_iter().collect()))
     }
-    let Some(vector) = partial_value(graph, node.inputs[0].source, depth + 1)? else {
-        return Ok(None);
-    };
-    let Some(dims) = vector.dims() else {
-        return Ok(Some(PartialShape::unknown()));
-    };
-    let bound = |index: usize| {
-        let values = constant_value(graph, node.inputs[index].source)?.to_i64s().ok()?;
-        (values.len() == 1).then(|| values[0])
-    };
-    let (Some(begin), Some(end), Some(stride)) = (bound(1), bound(2), bound(3)) else {
-        return Ok(None);
-    };
-    if stride == 0 {
-        return Ok(None);
+
+    /// A scalar that stands for a dimension: constant, or one element of a shape-like vector.
+    fn scalar_value(&mut self, output: OutputRef) -> Result<Option<Dim>> {
+        let graph = self.graph;
+        if let Some(tensor) = constant_value(graph, output) {
+            return Ok(tensor.to_i64s()?.first().map(|&value| Dim::new(value)));
+        }
+        let node = graph.node(output.node);
+        if &*node.op.name != "StridedSlice" || node.attrs.int("shrink_axis_mask")? != 1 {
+            return Ok(None);
+        }
+        let Some(vector) = self.partial_value(node.inputs[0].source)? else {
+            return Ok(None);
+        };
+        let index =
+            constant_value(graph, node.inputs[1].source).and_then(|begin| begin.to_i64s().ok());
+        Ok(match (vector.dims(), index.as_deref()) {
+            (Some(dims), Some([index])) => {
+                let index = if *index < 0 { *index + dims.len() as i64 } else { *index };
+                usize::try_from(index).ok().and_then(|index| dims.get(index)).copied()
+            }
+            _ => None,
+        })
     }
-    let len = dims.len() as i64;
-    let (low, high) = if stride > 0 { (0, len) } else { (-1, len - 1) };
-    let clamp = |bound: i64| (if bound < 0 { bound + len } else { bound }).clamp(low, high);
-    let (first, last) = if stride > 0 { (0, len) } else { (len - 1, -1) };
-    let begin = if mask("begin_mask")? & 1 != 0 { first } else { clamp(begin) };
-    let end = if mask("end_mask")? & 1 != 0 { last } else { clamp(end) };
-    let mut taken = Vec::new();
-    let mut at = begin;
-    while (stride > 0 && at < end) || (stride < 0 && at > end) {
-        taken.push(dims[at as usize]);
-        at = at.saturating_add(stride);
+
+    fn concat_value(&mut self, node: &Node) -> Result<Option<PartialShape>> {
+        let graph = self.graph;
+        let parts = match &*node.op.name {
+            "Concat" => 1..node.inputs.len(),
+            _ => 0..node.inputs.len() - 1,
+        };
+        let mut dims = Vec::new();
+        for index in parts {
+            let source = node.inputs[index].source;
+            // A scalar -1 stands for an unknown shape, which a concatenation cannot hold.
+            if graph.shape(source)?.rank() != Some(1) {
+                return Ok(None);
+            }
+            match self.partial_value(source)? {
+                Some(shape) => match shape.dims() {
+                    Some(known) => dims.extend_from_slice(known),
+                    None => return Ok(Some(PartialShape::unknown())),
+                },
+                None => match graph.shape(source)?.count() {
+                    Some(count) if count <= tfcore_tensor::MAX_RANK as i64 => {
+                        dims.extend((0..count).map(|_| Dim::fresh()));
+                    }
+                    _ => return Ok(None),
+                },
+            }
+            if dims.len() > tfcore_tensor::MAX_RANK {
+                return Ok(None);
+            }
+        }
+        Ok(Some(dims.into_iter().collect()))
     }
-    Ok(Some(taken.into_iter().collect()))
+
+    /// A part of a shape-like vector, in steps.
+    fn strided_slice_value(&mut self, node: &Node) -> Result<Option<PartialShape>> {
+        let graph = self.graph;
+        let mask = |name: &str| node.attrs.int(name);
+        if mask("ellipsis_mask")? != 0
+            || mask("new_axis_mask")? != 0
+            || mask("shrink_axis_mask")? != 0
+        {
+            return Ok(None);
+        }
+        let Some(vector) = self.partial_value(node.inputs[0].source)? else {
+            return Ok(None);
+        };
+        let Some(dims) = vector.dims() else {
+            return Ok(Some(PartialShape::unknown()));
+        };
+        let bound = |index: usize| {
+            let values = constant_value(graph, node.inputs[index].source)?.to_i64s().ok()?;
+            (values.len() == 1).then(|| values[0])
+        };
+        let (Some(begin), Some(end), Some(stride)) = (bound(1), bound(2), bound(3)) else {
+            return Ok(None);
+        };
+        if stride == 0 {
+            return Ok(None);
+        }
+        let len = dims.len() as i64;
+        let (low, high) = if stride > 0 { (0, len) } else { (-1, len - 1) };
+        let clamp = |bound: i64| (if bound < 0 { bound + len } else { bound }).clamp(low, high);
+        let (first, last) = if stride > 0 { (0, len) } else { (len - 1, -1) };
+        let begin = if mask("begin_mask")? & 1 != 0 { first } else { clamp(begin) };
+        let end = if mask("end_mask")? & 1 != 0 { last } else { clamp(end) };
+        let mut taken = Vec::new();
+        let mut at = begin;
+        while (stride > 0 && at < end) || (stride < 0 && at > end) {
+            taken.push(dims[at as usize]);
+            at = at.saturating_add(stride);
+        }
+        Ok(Some(taken.into_iter().collect()))
+    }
 }

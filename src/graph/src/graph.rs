@@ -255,7 +255,7 @@ impl Graph {
                 Ok(id)
             }
             Err(error) => {
-                self.pop();
+                self.truncate(id.index());
                 Err(error)
             }
         }
@@ -285,24 +285,25 @@ impl Graph {
         }
     }
 
-    /// Removes the newest node, which nobody reads.
-    fn pop(&mut self) {
-        let Some(node) = self.nodes.pop() else {
-            return;
-        };
-        self.fanouts.pop();
-        self.shapes.pop();
-        for edge in &node.inputs {
-            if let Some(fanout) = self.fanouts.get_mut(edge.source.node.index()) {
-                fanout.data.retain(|(_, consumer, _)| *consumer != node.id);
-            }
+    /// Removes all nodes from number `len` on, which no node before them reads.
+    fn truncate(&mut self, len: usize) {
+        let removed = self.nodes.split_off(len);
+        self.fanouts.truncate(len);
+        self.shapes.truncate(len);
+        let mut read: Vec<usize> = Vec::new();
+        for node in &removed {
+            self.remove_name(&node.name);
+            read.extend(node.inputs.iter().map(|edge| edge.source.node.index()));
+            read.extend(node.control_inputs.iter().map(|control| control.index()));
         }
-        for control in &node.control_inputs {
-            if let Some(fanout) = self.fanouts.get_mut(control.index()) {
-                fanout.control.retain(|consumer| *consumer != node.id);
-            }
+        // Each list of consumers is gone through once, however many of them go.
+        read.sort_unstable();
+        read.dedup();
+        for index in read.into_iter().take_while(|&index| index < len) {
+            let fanout = &mut self.fanouts[index];
+            fanout.data.retain(|(_, consumer, _)| consumer.index() < len);
+            fanout.control.retain(|consumer| consumer.index() < len);
         }
-        self.remove_name(&node.name);
     }
 
     pub(crate) fn checkpoint(&self) -> Checkpoint {
@@ -316,9 +317,7 @@ impl Graph {
 
     /// Undoes all additions since the checkpoint.
     pub(crate) fn restore(&mut self, checkpoint: Checkpoint) {
-        while self.nodes.len() > checkpoint.nodes {
-            self.pop();
-        }
+        self.truncate(checkpoint.nodes);
         self.versions = checkpoint.versions;
         self.library.function.truncate(checkpoint.functions);
         self.library.gradient.truncate(checkpoint.gradients);

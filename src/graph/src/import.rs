@@ -3,7 +3,8 @@
 //! The stages follow the reference's: versions, functions, names, input map, edges, then the nodes in
 //! topological order, the back edges of loops, and what the caller wants returned.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use smallvec::SmallVec;
 use tfcore_base::{DType, Result, invalid, not_found};
@@ -193,35 +194,45 @@ impl Import<'_> {
     }
 
     fn add_functions(&mut self, library: proto::FunctionDefLibrary) -> Result<()> {
+        let name = |f: &proto::FunctionDef| {
+            f.signature.as_ref().map_or_else(String::new, |s| s.name.clone())
+        };
+        let functions = self.graph.library().function.iter().enumerate();
+        let mut known: HashMap<String, usize> = functions.map(|(at, f)| (name(f), at)).collect();
         for function in library.function {
-            let name = |f: &proto::FunctionDef| f.signature.as_ref().map(|s| s.name.clone());
-            let known = self.graph.library().function.iter().find(|f| name(f) == name(&function));
-            match known {
-                None => self.graph.library_mut().function.push(function),
-                Some(known) if *known == function => {}
-                Some(_) => {
+            let functions = &mut self.graph.library_mut().function;
+            match known.entry(name(&function)) {
+                Entry::Vacant(entry) => {
+                    entry.insert(functions.len());
+                    functions.push(function);
+                }
+                Entry::Occupied(entry) if functions[*entry.get()] == function => {}
+                Entry::Occupied(_) => {
                     return Err(invalid!(
                         "Cannot add function '{}' because a different function with the same name \
                          already exists.",
-                        name(&function).unwrap_or_default()
+                        name(&function)
                     ));
                 }
             }
         }
+        let gradients = self.graph.library().gradient.iter();
+        let mut known: HashMap<String, String> =
+            gradients.map(|g| (g.function_name.clone(), g.gradient_func.clone())).collect();
         for gradient in library.gradient {
-            let library = self.graph.library_mut();
-            let known =
-                library.gradient.iter().find(|known| known.function_name == gradient.function_name);
-            match known {
-                None => library.gradient.push(gradient),
-                Some(known) if *known == gradient => {}
-                Some(known) => {
+            match known.entry(gradient.function_name.clone()) {
+                Entry::Vacant(entry) => {
+                    entry.insert(gradient.gradient_func.clone());
+                    self.graph.library_mut().gradient.push(gradient);
+                }
+                Entry::Occupied(entry) if *entry.get() == gradient.gradient_func => {}
+                Entry::Occupied(entry) => {
                     return Err(invalid!(
                         "Cannot assign gradient function '{}' to '{}' because it already has gradient \
                          function '{}'",
                         gradient.gradient_func,
                         gradient.function_name,
-                        known.gradient_func
+                        entry.get()
                     ));
                 }
             }
@@ -380,8 +391,9 @@ impl Import<'_> {
             let is_merge = matches!(&*self.nodes[position].op, "Merge" | "RefMerge");
             let mut count = 0;
             for input in list {
-                if let Input::Imported { node, .. } = input {
-                    if is_merge && is_next_iteration(&self.nodes[*node]) {
+                if let Input::Imported { node, index, .. } = input {
+                    // A control edge from there would close a loop that nothing can enter.
+                    if is_merge && *index >= 0 && is_next_iteration(&self.nodes[*node]) {
                         continue;
                     }
                     count += 1;
@@ -391,7 +403,7 @@ impl Import<'_> {
             pending.push(count);
         }
         // The order in which the nodes stand is kept among those that are ready.
-        let mut ready: std::collections::BTreeSet<usize> =
+        let mut ready: BTreeSet<usize> =
             (0..pending.len()).filter(|&position| pending[position] == 0).collect();
         let mut back_edges = Vec::new();
         let mut added = 0;
@@ -442,7 +454,7 @@ impl Import<'_> {
         check_deprecation(&op, self.producer)?;
         let mut wiring = Wiring::default();
         for input in inputs {
-            self.wire(position, &name, input, &input_dtypes, &mut wiring)?;
+            self.wire(&name, input, &input_dtypes, &mut wiring)?;
         }
         let device = if def.device.is_empty() { &self.options.default_device } else { &def.device };
         let device = self.graph.intern_device(&device.clone());
@@ -452,7 +464,7 @@ impl Import<'_> {
             attrs,
             device,
             inputs: wiring.inputs,
-            control_inputs: wiring.control_inputs,
+            control_inputs: without_repetition(wiring.control_inputs),
             input_dtypes: input_dtypes.into(),
             output_dtypes: output_dtypes.into(),
             op,
@@ -464,30 +476,23 @@ impl Import<'_> {
             edge
         }));
         match output_shapes {
-            Some(shapes) => self.check_output_shapes(id, &shapes),
+            Some(shapes) => self.merge_output_shapes(id, &shapes),
             None => Ok(()),
         }
     }
 
     /// Adds one input to a node's wiring.
-    fn wire(
-        &mut self,
-        position: usize,
-        name: &str,
-        input: &Input,
-        dtypes: &[DType],
-        wiring: &mut Wiring,
-    ) -> Result<()> {
+    fn wire(&self, name: &str, input: &Input, dtypes: &[DType], wiring: &mut Wiring) -> Result<()> {
         let edge = match *input {
             Input::ExistingControl(node) => {
-                wiring.add_control(node);
+                wiring.control_inputs.push(node);
                 return Ok(());
             }
             // The reference writes inputs that the map has changed with their index.
             Input::Existing(source) => Edge { source, explicit_zero: source.index == 0 },
             Input::Imported { node, index, explicit_zero } => match self.ids[node] {
                 Some(id) if index < 0 => {
-                    wiring.add_control(id);
+                    wiring.control_inputs.push(id);
                     return Ok(());
                 }
                 Some(id) => Edge { source: OutputRef::new(id, index as usize), explicit_zero },
@@ -505,14 +510,13 @@ impl Import<'_> {
             },
         };
         let input_index = wiring.inputs.len();
-        self.check_edge(&self.nodes[position].name, name, input_index, edge.source, dtypes)?;
+        self.check_edge(name, input_index, edge.source, dtypes)?;
         wiring.inputs.push(edge);
         Ok(())
     }
 
     fn check_edge(
         &self,
-        _def_name: &str,
         name: &str,
         input: usize,
         source: OutputRef,
@@ -544,7 +548,7 @@ impl Import<'_> {
         let source = self.ids[edge.from].expect("every node has been added");
         let source = OutputRef::new(source, edge.index);
         let merge = self.graph.node(edge.merge).clone();
-        self.check_edge("", &merge.name, edge.input, source, &merge.input_dtypes)?;
+        self.check_edge(&merge.name, edge.input, source, &merge.input_dtypes)?;
         self.graph.set_back_edge(edge.merge, edge.input, source);
         Ok(())
     }
@@ -584,8 +588,8 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Holds the shapes that the producer has noted against those that were inferred.
-    fn check_output_shapes(&mut self, id: NodeId, shapes: &AttrValue) -> Result<()> {
+    /// Merges the shapes that the producer has noted into those that were inferred.
+    fn merge_output_shapes(&mut self, id: NodeId, shapes: &AttrValue) -> Result<()> {
         let AttrValue::List(list) = shapes else {
             return Ok(());
         };
@@ -594,9 +598,7 @@ impl Import<'_> {
         };
         let node = self.graph.node(id).clone();
         for (index, shape) in shapes.iter().enumerate().take(node.num_outputs()) {
-            let output = OutputRef::new(id, index);
-            let inferred = self.graph.shape(output)?.clone();
-            self.graph.merge_shape(output, shape).map_err(|error| {
+            self.graph.merge_shape(OutputRef::new(id, index), shape).map_err(|error| {
                 invalid!(
                     "Node '{}' has an _output_shapes attribute inconsistent with the GraphDef for \
                      output #{index}: {}",
@@ -604,10 +606,6 @@ impl Import<'_> {
                     error.message()
                 )
             })?;
-            // Only the check is wanted: what is noted may be less true than what is inferred.
-            if inferred.rank().is_some() {
-                continue;
-            }
         }
         Ok(())
     }
@@ -616,11 +614,9 @@ impl Import<'_> {
         let mut merged = self.graph.versions().clone();
         merged.producer = merged.producer.min(versions.producer);
         merged.min_consumer = merged.min_consumer.max(versions.min_consumer);
-        for &version in &versions.bad_consumers {
-            if !merged.bad_consumers.contains(&version) {
-                merged.bad_consumers.push(version);
-            }
-        }
+        let mut seen: HashSet<i32> = merged.bad_consumers.iter().copied().collect();
+        let new = versions.bad_consumers.iter().filter(|&&version| seen.insert(version));
+        merged.bad_consumers.extend(new);
         self.graph.set_versions(merged);
     }
 
@@ -682,12 +678,13 @@ struct Wiring {
     back_edges: Vec<BackEdge>,
 }
 
-impl Wiring {
-    fn add_control(&mut self, node: NodeId) {
-        if !self.control_inputs.contains(&node) {
-            self.control_inputs.push(node);
-        }
+/// The nodes in order of their first mention.
+fn without_repetition(mut nodes: SmallVec<[NodeId; 1]>) -> SmallVec<[NodeId; 1]> {
+    if nodes.len() > 1 {
+        let mut seen = HashSet::with_capacity(nodes.len());
+        nodes.retain(|node| seen.insert(*node));
     }
+    nodes
 }
 
 /// An edge that closes a loop: into input `input` of `merge`.

@@ -8,7 +8,8 @@ use tfcore_framework::{Attrs, OpDef};
 
 use crate::Name;
 
-/// The number of a node in its graph. Numbers grow and are never used again.
+/// The number of a node in its graph. Numbers grow, and those of nodes that C has seen
+/// are never used again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct NodeId(pub u32);
 

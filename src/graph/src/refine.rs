@@ -1,6 +1,8 @@
 //! Shape refinement: runs the shape function of each node that is added.
 
-use tfcore_base::{Error, Result, invalid};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tfcore_base::{Error, Result, internal, invalid};
 use tfcore_framework::{HandleData, InferenceContext};
 use tfcore_tensor::{Dim, PartialShape};
 
@@ -49,7 +51,10 @@ pub(crate) fn infer(graph: &Graph, id: NodeId) -> Result<Vec<OutputInfo>> {
         &operands,
         node.num_outputs(),
     );
-    if let Err(error) = shape_fn(&mut ctx) {
+    // A panic is a bug, which must not leave a half-made node in the graph.
+    let outcome = catch_unwind(AssertUnwindSafe(|| shape_fn(&mut ctx)))
+        .unwrap_or_else(|_| Err(internal!("The shape function of op '{}' panicked", node.op.name)));
+    if let Err(error) = outcome {
         return Err(with_context(graph, node, &shapes, &ctx, error));
     }
     let (shapes, handles) = ctx.into_outputs();

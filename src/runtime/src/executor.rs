@@ -1,10 +1,11 @@
 //! The straight gear: nodes one after the other on the caller's thread.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use tfcore_base::{Error, Result, internal};
+use tfcore_base::{Result, internal, invalid};
 use tfcore_framework::{OpContext, Step, Value};
 use tfcore_math::pool::{Parallel, Pool};
 use tfcore_tensor::Tensor;
@@ -78,7 +79,6 @@ fn run_straight(
         .enumerate()
         .map(|(index, &source)| {
             fetched(
-                plan,
                 index,
                 match source {
                     Source::Constant(number) => plan.constants[number as usize].clone(),
@@ -89,7 +89,7 @@ fn run_straight(
         .collect()
 }
 
-/// Runs one kernel.
+/// Runs one kernel. A panic in it is a bug, which must not take the process down.
 pub(crate) fn compute(
     node: &PlanNode,
     inputs: &mut [Value],
@@ -100,7 +100,9 @@ pub(crate) fn compute(
 ) -> Result<()> {
     let start = trace.map(|_| Instant::now());
     let mut ctx = OpContext::new(inputs, outputs, &node.output_dtypes, step, parallel);
-    node.kernel.compute(&mut ctx).map_err(|error| error.at_node(&node.name))?;
+    catch_unwind(AssertUnwindSafe(|| node.kernel.compute(&mut ctx)))
+        .unwrap_or_else(|_| Err(internal!("The kernel of node '{}' panicked", node.name)))
+        .map_err(|error| error.at_node(&node.name))?;
     if let (Some(trace), Some(start)) = (trace, start) {
         trace.record(&node.name, &node.op.name, start);
     }
@@ -119,18 +121,10 @@ pub(crate) fn prepare(value: Value, input: &Input) -> Result<Value> {
 }
 
 /// The tensor of fetch `index`.
-pub(crate) fn fetched(_plan: &Plan, index: usize, value: Value) -> Result<Tensor> {
+pub(crate) fn fetched(index: usize, value: Value) -> Result<Tensor> {
     match value {
         Value::Tensor(tensor) => Ok(tensor),
         Value::Ref(variable) => variable.read(),
-        Value::Absent => Err(Error::new(
-            tfcore_base::Code::InvalidArgument,
-            format!("Retval[{index}] does not have value"),
-        )),
+        Value::Absent => Err(invalid!("Retval[{index}] does not have value")),
     }
-}
-
-/// The error for a kernel that panicked: a bug, which must not take the process down.
-pub(crate) fn panicked(node: &PlanNode) -> Error {
-    internal!("The kernel of node '{}' panicked", node.name).at_node(&node.name)
 }

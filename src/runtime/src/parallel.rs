@@ -1,6 +1,5 @@
 //! The parallel gear: a node is run as soon as those it waits for are done, on any thread of the pool.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
@@ -11,7 +10,7 @@ use tfcore_framework::{Step, Value};
 use tfcore_math::pool::{Parallel, Pool};
 use tfcore_tensor::Tensor;
 
-use crate::executor::{compute, fetched, panicked, prepare};
+use crate::executor::{compute, fetched, prepare};
 use crate::plan::{Plan, Source};
 use crate::trace::Trace;
 
@@ -83,7 +82,7 @@ pub(crate) fn run(
     plan.fetches
         .iter()
         .enumerate()
-        .map(|(index, &source)| fetched(plan, index, run.read(source)))
+        .map(|(index, &source)| fetched(index, run.read(source)))
         .collect()
 }
 
@@ -132,11 +131,8 @@ impl Run {
         }
         let mut outputs: SmallVec<[Value; 1]> =
             SmallVec::from_elem(Value::Absent, node.output_dtypes.len());
-        catch_unwind(AssertUnwindSafe(|| {
-            let parallel = Parallel::new(&self.pool);
-            compute(node, &mut inputs, &mut outputs, &self.step, parallel, self.trace.as_deref())
-        }))
-        .unwrap_or_else(|_| Err(panicked(node)))?;
+        let parallel = Parallel::new(&self.pool);
+        compute(node, &mut inputs, &mut outputs, &self.step, parallel, self.trace.as_deref())?;
         for (index, value) in outputs.into_iter().enumerate() {
             let slot = node.output as usize + index;
             if self.readers[slot].load(Ordering::Relaxed) > 0 {

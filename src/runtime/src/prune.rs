@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tfcore_base::{Result, invalid};
+use tfcore_base::{Result, invalid, unimplemented_error};
 use tfcore_graph::{Node, NodeId, OutputRef};
 
 /// The nodes that fetches and targets depend on, each after those it reads, stopping at fed outputs.
 ///
 /// # Errors
-/// `InvalidArgument` if the nodes form a cycle.
+/// `InvalidArgument` if the nodes form a cycle, `Unimplemented` if it is a loop.
 pub(crate) fn needed_nodes(
     nodes: &[Arc<Node>],
     feeds: &[OutputRef],
@@ -67,7 +67,11 @@ fn check_order(nodes: &[Arc<Node>], fed: &HashSet<OutputRef>, order: &[NodeId]) 
         let node = &nodes[id.index()];
         let data = node.inputs.iter().filter(|edge| !fed.contains(&edge.source));
         let mut sources = data.map(|edge| edge.source.node).chain(controls(nodes, fed, node));
-        if sources.any(|source| !emitted[source.index()]) {
+        if let Some(source) = sources.find(|source| !emitted[source.index()]) {
+            let source = &nodes[source.index()];
+            if source.is_next_iteration() {
+                return Err(unimplemented_error!("Loops (at node '{}')", source.name));
+            }
             return Err(invalid!("The graph has a cycle through node '{}'", node.name));
         }
         emitted[id.index()] = true;

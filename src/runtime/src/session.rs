@@ -144,8 +144,7 @@ impl Session {
         });
         let trace = request.trace.then(|| Arc::new(Trace::new()));
         let tensors = executor::run(&plan, tensors, &step, self.pool.as_ref(), trace.as_ref())?;
-        let trace = trace.and_then(Arc::into_inner);
-        Ok(Outcome { tensors, step_stats: trace.map(|trace| trace.into_step_stats(&self.device)) })
+        Ok(Outcome { tensors, step_stats: trace.map(|trace| trace.take_step_stats(&self.device)) })
     }
 
     fn plan(&self, signature: &Signature) -> Result<Arc<Plan>> {

@@ -42,9 +42,9 @@ impl Trace {
         });
     }
 
-    /// What clients get of it.
-    pub(crate) fn into_step_stats(self, device: &str) -> proto::StepStats {
-        let node_stats = self.nodes.into_inner();
+    /// What clients get of it. Threads that have done their part may still hold the trace.
+    pub(crate) fn take_step_stats(&self, device: &str) -> proto::StepStats {
+        let node_stats = std::mem::take(&mut *self.nodes.lock());
         proto::StepStats {
             dev_stats: vec![proto::DeviceStepStats {
                 device: device.to_string(),

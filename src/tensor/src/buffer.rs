@@ -244,7 +244,7 @@ mod tests {
     fn classes_are_tight_and_reversible() {
         for len in (0..5000).chain([1 << 20, (1 << 20) + 1, 3 << 21, (1 << 33) + 7]) {
             let capacity = class_size(len);
-            assert!(capacity >= len && capacity % ALIGNMENT == 0);
+            assert!(capacity >= len && capacity.is_multiple_of(ALIGNMENT));
             assert!(len < 256 || capacity <= len + len / 4 + ALIGNMENT, "{len} -> {capacity}");
             assert_eq!(class_size(capacity), capacity, "{len}");
             let class = class_of(capacity);

@@ -2,6 +2,7 @@
 //!
 //! Loops over elements are written once on these; only the innermost loop names a type.
 
+use std::any::TypeId;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -36,13 +37,21 @@ unsafe impl Sync for Elems<'_> {}
 unsafe impl Send for ElemsMut<'_> {}
 
 /// A plain type that stands for all plain dtypes of its width, in code that only moves elements.
-pub trait Lane: Copy + Default + PartialEq + Send + Sync + 'static {}
+///
+/// # Safety
+/// Any bytes must be a value of the type, none of them padding, and its alignment at most 8.
+pub unsafe trait Lane: Copy + Default + PartialEq + Send + Sync + 'static {}
 
-impl Lane for u8 {}
-impl Lane for u16 {}
-impl Lane for u32 {}
-impl Lane for u64 {}
-impl Lane for [u64; 2] {}
+// SAFETY: an unsigned integer has a value for any bytes.
+unsafe impl Lane for u8 {}
+// SAFETY: as above.
+unsafe impl Lane for u16 {}
+// SAFETY: as above.
+unsafe impl Lane for u32 {}
+// SAFETY: as above.
+unsafe impl Lane for u64 {}
+// SAFETY: as above.
+unsafe impl Lane for [u64; 2] {}
 
 impl<'a> Elems<'a> {
     /// # Safety
@@ -56,6 +65,7 @@ impl<'a> Elems<'a> {
     /// The elements of a slice.
     #[inline]
     pub fn of<T: Elem>(slice: &'a [T]) -> Elems<'a> {
+        assert!(is_element_type::<T>(), "not the type of its dtype");
         Elems { dtype: T::DTYPE, data: slice.as_ptr().cast(), len: slice.len(), _life: PhantomData }
     }
 
@@ -89,10 +99,11 @@ impl<'a> Elems<'a> {
     #[inline]
     pub fn typed<T: Elem>(&self) -> &'a [T] {
         assert_eq!(T::DTYPE, self.dtype, "elements of another dtype");
+        assert!(is_element_type::<T>(), "not the type of its dtype");
         if self.len == 0 {
             return &[];
         }
-        // SAFETY: the constructor's promise.
+        // SAFETY: the constructor's promise, and `T` is the dtype's own type.
         unsafe { std::slice::from_raw_parts(self.data.cast(), self.len) }
     }
 
@@ -134,6 +145,7 @@ impl<'a> ElemsMut<'a> {
     /// The elements of a slice.
     #[inline]
     pub fn of<T: Elem>(slice: &'a mut [T]) -> ElemsMut<'a> {
+        assert!(is_element_type::<T>(), "not the type of its dtype");
         ElemsMut {
             dtype: T::DTYPE,
             data: slice.as_mut_ptr().cast(),
@@ -207,10 +219,11 @@ impl<'a> ElemsMut<'a> {
     #[inline]
     pub fn typed<T: Elem>(self) -> &'a mut [T] {
         assert_eq!(T::DTYPE, self.dtype, "elements of another dtype");
+        assert!(is_element_type::<T>(), "not the type of its dtype");
         if self.len == 0 {
             return &mut [];
         }
-        // SAFETY: the constructor's promise.
+        // SAFETY: the constructor's promise, and `T` is the dtype's own type.
         unsafe { std::slice::from_raw_parts_mut(self.data.cast(), self.len) }
     }
 
@@ -294,36 +307,51 @@ impl<'a> ElemsMut<'a> {
     }
 }
 
-/// The types whose elements are plain memory of the size their dtype has.
-const _: () = {
-    const fn same<T: Elem>(size: usize) {
-        assert!(size_of::<T>() == size);
+/// Whether `T` is the one type that stands for the elements of its dtype. `Elem` is a safe trait: whoever
+/// implements it may name any dtype, so that its word is not enough to read memory by. The answer
+/// is known to the compiler and costs nothing.
+fn is_element_type<T: Elem>() -> bool {
+    macro_rules! one_of {
+        ($($type:ty: $size:literal),* $(,)?) => {{
+            const { $(assert!(size_of::<$type>() == $size);)* }
+            $(TypeId::of::<T>() == TypeId::of::<$type>())||*
+        }};
     }
-    same::<f32>(4);
-    same::<f64>(8);
-    same::<Half>(2);
-    same::<BFloat16>(2);
-    same::<bool>(1);
-    same::<Complex64>(8);
-    same::<Complex128>(16);
-    same::<QInt8>(1);
-    same::<QUInt8>(1);
-    same::<QInt16>(2);
-    same::<QUInt16>(2);
-    same::<QInt32>(4);
-    same::<Int4>(1);
-    same::<UInt4>(1);
-    same::<Int2>(1);
-    same::<UInt2>(1);
-    same::<Float8E5M2>(1);
-    same::<Float8E4M3Fn>(1);
-    same::<Float8E4M3Fnuz>(1);
-    same::<Float8E4M3B11>(1);
-    same::<Float8E5M2Fnuz>(1);
-    same::<crate::TString>(24);
-    same::<crate::ResourceHandle>(8);
-    same::<crate::Variant>(16);
-};
+    one_of!(
+        f32: 4,
+        f64: 8,
+        Half: 2,
+        BFloat16: 2,
+        i8: 1,
+        i16: 2,
+        i32: 4,
+        i64: 8,
+        u8: 1,
+        u16: 2,
+        u32: 4,
+        u64: 8,
+        bool: 1,
+        Complex64: 8,
+        Complex128: 16,
+        QInt8: 1,
+        QUInt8: 1,
+        QInt16: 2,
+        QUInt16: 2,
+        QInt32: 4,
+        Int4: 1,
+        UInt4: 1,
+        Int2: 1,
+        UInt2: 1,
+        Float8E5M2: 1,
+        Float8E4M3Fn: 1,
+        Float8E4M3Fnuz: 1,
+        Float8E4M3B11: 1,
+        Float8E5M2Fnuz: 1,
+        crate::TString: 24,
+        crate::ResourceHandle: 8,
+        crate::Variant: 16,
+    )
+}
 
 #[cfg(test)]
 mod tests {
@@ -337,6 +365,17 @@ mod tests {
         tail.lanes::<u32>()[2] = 9;
         assert_eq!(Elems::of(&data).slice(2..4).typed::<i32>(), [3, 9]);
         assert_eq!(Elems::of(&data).bytes().len(), 16);
+    }
+
+    #[test]
+    #[should_panic(expected = "not the type of its dtype")]
+    fn an_impostor_is_found() {
+        #[derive(Clone, Default, PartialEq)]
+        struct Impostor(&'static str);
+        impl Elem for Impostor {
+            const DTYPE: DType = DType::STRING;
+        }
+        Elems::of(&[crate::TString::new()]).typed::<Impostor>();
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use bytes::Bytes;
 use tfcore_base::{DType, Elem, Result, internal, invalid};
@@ -161,7 +162,12 @@ impl Tensor {
     /// Whether nobody else holds the buffer and the library may write it.
     #[inline]
     pub fn is_exclusive(&self) -> bool {
-        self.buffer.is_ours() && Arc::strong_count(&self.buffer) == 1
+        let is_last = self.buffer.is_ours() && Arc::strong_count(&self.buffer) == 1;
+        if is_last {
+            // Whoever held the buffer before may have read it on another thread; those reads come first.
+            fence(Ordering::Acquire);
+        }
+        is_last
     }
 
     /// Whether two tensors share their buffer.
@@ -282,10 +288,10 @@ impl Tensor {
     /// The same bytes as elements of another plain dtype.
     ///
     /// # Errors
-    /// `InvalidArgument` if the byte counts differ or a dtype is not plain.
+    /// `InvalidArgument` if the byte counts differ or a dtype is a reference or not plain.
     pub fn bitcast(&self, dtype: DType, shape: Shape) -> Result<Tensor> {
         let fits = shape.count().checked_mul(dtype.size()) == Some(self.byte_size());
-        if !fits || !dtype.is_plain() || !self.dtype.is_plain() {
+        if !fits || !dtype.is_plain() || dtype.is_ref() || !self.dtype.is_plain() {
             return Err(invalid!(
                 "Cannot bitcast values of type {} into values of type {dtype}",
                 self.dtype
