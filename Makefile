@@ -1,5 +1,6 @@
 # Everything there is to do with this project, in one word each. `make` alone lists it.
-# Variables: CARGO, CC, CXX; PREFIX, DESTDIR, COMPAT=1 (install); TF=path/to/site-packages/tensorflow (compare).
+# Variables: CARGO, CC, CXX; PREFIX, DESTDIR, COMPAT=1 (install); TF=path/to/site-packages/tensorflow (compare);
+# MUTANTS (fuzz).
 
 CARGO ?= cargo
 CC ?= cc
@@ -29,11 +30,10 @@ help:
 	@echo "make test        all tests: Rust, C (also under valgrind), conformance, headers, symbols"
 	@echo "make capi-tests  the C tests alone"
 	@echo "make compare     the C tests against this library and a TensorFlow wheel: TF=path/to/tensorflow"
-	@echo "make bench       benchmarks"
-	@echo "make fuzz        the tests that feed random bytes to the parsers"
-	@echo "make install     PREFIX=/usr/local; COMPAT=1 adds the names libtensorflow.so and _framework"
+	@echo "make fuzz        imports and runs damaged graphs: MUTANTS=20000"
+	@echo "make install     PREFIX=/usr/local; COMPAT=1 adds the names of TensorFlow's libraries"
 	@echo "make headers     write include/ anew"
-	@echo "make lint        formatting and clippy"
+	@echo "make lint        formatting, clippy, what the documents say"
 	@echo "make clean       remove what was built"
 
 # ---- the library ----
@@ -123,15 +123,17 @@ symbols-check: release
 
 REFERENCE := $(BUILD)/reference
 
-.PHONY: compare
-compare: capi-tests $(TESTS:%=$(REFERENCE)/%)
+.PHONY: compare reference
+compare: reference capi-tests $(TESTS:%=$(REFERENCE)/%)
 	@echo "against TensorFlow:"
 	$(call run_all,$(TESTS),$(REFERENCE),TF_CPP_MIN_LOG_LEVEL=3 TF_ENABLE_ONEDNN_OPTS=0)
 
-$(REFERENCE)/%: capi_tests/%.c $(TEST_HEADERS)
+reference:
 	@test -e "$(TF)/libtensorflow_cc.so.2" || { \
 	  echo "TF is not the directory of a TensorFlow wheel. pip install tensorflow-cpu==2.21.0, then"; \
 	  echo "make compare TF=.../site-packages/tensorflow"; exit 1; }
+
+$(REFERENCE)/%: capi_tests/%.c $(TEST_HEADERS) | reference
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) -Iinclude $< -o $@ $(TF)/libtensorflow_cc.so.2 $(TF)/libtensorflow_framework.so.2 \
 	  -Wl,-rpath,$(abspath $(TF)) -pthread -ldl
@@ -140,7 +142,7 @@ $(REFERENCE)/%: capi_tests/%.c $(TEST_HEADERS)
 
 EXAMPLES := hello_tf linear segment
 
-.PHONY: demo examples bench fuzz headers lint clean
+.PHONY: demo examples fuzz headers lint docs-check clean
 demo:
 	@echo "[1/4] building the library"
 	@$(MAKE) --no-print-directory -s examples
@@ -159,22 +161,22 @@ $(RELEASE)/examples/%: examples_c/%.c examples_c/picture.h $(RELEASE)/lib/libtfc
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -Wall -Wextra -Iinclude $< -o $@ $(call link,$(RELEASE))
 
-bench:
-	@$(need_cargo)
-	$(CARGO) bench --workspace
+MUTANTS ?= 20000
 
-fuzz:
-	@$(need_cargo)
-	$(CARGO) test --release --workspace fuzz
+fuzz: release
+	$(CARGO) run --release -p tfcore-conformance -- mutate --lib $(RELEASE)/lib/libtfcore.so.2 --count $(MUTANTS)
 
 headers:
 	@$(need_cargo)
 	$(CARGO) run -p tfcore-headers
 
-lint:
+lint: docs-check
 	@$(need_cargo)
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+docs-check:
+	.ci/docs
 
 clean:
 	rm -rf $(BUILD)
@@ -184,7 +186,8 @@ clean:
 
 LIBDIR := $(DESTDIR)$(PREFIX)/lib
 INCLUDEDIR := $(DESTDIR)$(PREFIX)/include
-COMPAT_NAMES := libtensorflow.so libtensorflow.so.2 libtensorflow_framework.so libtensorflow_framework.so.2
+COMPAT_LIBRARIES := libtensorflow libtensorflow_cc libtensorflow_framework
+COMPAT_NAMES := $(COMPAT_LIBRARIES:%=%.so) $(COMPAT_LIBRARIES:%=%.so.2)
 
 .PHONY: install
 install: release

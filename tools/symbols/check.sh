@@ -49,9 +49,9 @@ needed=$(readelf -dW "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
 strange=$(echo "$needed" | grep -Ev '^(libc|libm|libdl|libpthread|librt|libgcc_s|ld-linux.*)\.so' || true)
 [ -z "$strange" ] || fail "needs $strange"
 
-# A program linked with a stand-in for each of TensorFlow's libraries, then run with ours under its name.
+# A program linked with a stand-in for each of TensorFlow's libraries, the released one and the wheel's, then run with
+# ours under its name.
 mkdir "$work/theirs" "$work/ours"
-cp "$library" "$work/ours/libtensorflow.so.2"
 cat > "$work/theirs.c" <<'C'
 const char *TF_Version(void) { return "theirs"; }
 C
@@ -60,11 +60,12 @@ cat > "$work/program.c" <<'C'
 const char *TF_Version(void);
 int main(void) { return puts(TF_Version()) < 0; }
 C
-for version in VERS_1.0 tensorflow; do
+for pair in VERS_1.0:libtensorflow.so.2 tensorflow:libtensorflow_cc.so.2; do
+  version=${pair%:*} name=${pair#*:}
+  cp "$library" "$work/ours/$name"
   echo "$version { global: *; };" > "$work/map"
-  cc -shared -fPIC "$work/theirs.c" -o "$work/theirs/libtensorflow.so.2" \
-    -Wl,-soname,libtensorflow.so.2 -Wl,--version-script="$work/map"
-  cc "$work/program.c" "$work/theirs/libtensorflow.so.2" -o "$work/program"
+  cc -shared -fPIC "$work/theirs.c" -o "$work/theirs/$name" -Wl,-soname,"$name" -Wl,--version-script="$work/map"
+  cc "$work/program.c" "$work/theirs/$name" -o "$work/program"
   LD_BIND_NOW=1 LD_LIBRARY_PATH="$work/ours" "$work/program" > "$work/out" 2> "$work/err" ||
     fail "does not load for $version: $(cat "$work/err")"
   [ "$(cat "$work/out")" != theirs ] || fail "the program for $version ran with its own library"

@@ -19,7 +19,7 @@ Plays recorded cases over the C functions of a TensorFlow library.
       --corpus-only         no models
       --models-only         no cases of single ops
       --all-failures        print every failing case
-      --include-missing     also play what testdata/missing.txt lists
+      --include-missing     also play what missing.txt lists
       --update-missing      play it and take off the list what passes
       --ignore-missing      play everything without the list
   tfcore-conformance mutate --lib LIBRARY [--preload LIBRARY].. [options]
