@@ -37,6 +37,7 @@ pub struct InferenceContext<'a> {
     outputs: Vec<PartialShape>,
     output_handles: Vec<HandleData>,
     used: RefCell<Vec<UsedOperand>>,
+    producer: i32,
 }
 
 /// An operand value that a shape function has looked at, for the message if it fails.
@@ -64,7 +65,20 @@ impl<'a> InferenceContext<'a> {
             outputs: vec![PartialShape::unknown(); num_outputs],
             output_handles: vec![None; num_outputs],
             used: RefCell::new(Vec::new()),
+            producer: i32::MAX,
         }
+    }
+
+    /// In a graph whose producer has this version; the newest, unless this is called.
+    #[must_use]
+    pub fn of_producer(mut self, version: i32) -> Self {
+        self.producer = version;
+        self
+    }
+
+    /// The version of the graph's producer, by which old graphs mean other things.
+    pub fn producer(&self) -> i32 {
+        self.producer
     }
 
     pub fn num_inputs(&self) -> usize {

@@ -188,8 +188,9 @@ impl Import<'_> {
         import.check_names()?;
         import.map_inputs()?;
         let inputs = import.resolve_inputs()?;
-        import.add_nodes(inputs)?;
+        // Shape functions ask for the version of the graph.
         import.merge_versions(&versions);
+        import.add_nodes(inputs)?;
         import.results()
     }
 

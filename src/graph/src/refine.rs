@@ -50,7 +50,8 @@ pub(crate) fn infer(graph: &Graph, id: NodeId) -> Result<Vec<OutputInfo>> {
         &handles,
         &operands,
         node.num_outputs(),
-    );
+    )
+    .of_producer(graph.versions().producer);
     // A panic is a bug, which must not leave a half-made node in the graph.
     let outcome = catch_unwind(AssertUnwindSafe(|| shape_fn(&mut ctx)))
         .unwrap_or_else(|_| Err(internal!("The shape function of op '{}' panicked", node.op.name)));

@@ -15,7 +15,7 @@ pub(crate) fn register(r: &mut Registry) {
     // `Const() -> output: dtype`.
     r.op("Const").shape(const_shape).cpu(const_kernel);
     // `Placeholder() -> output: dtype`: to be fed.
-    r.op("Placeholder").shape(shape_fns::explicit).cpu(placeholder_kernel);
+    r.op("Placeholder").shape(placeholder_shape).cpu(placeholder_kernel);
     r.op("PlaceholderV2").shape(shape_fns::explicit).cpu(placeholder_kernel);
     // `PlaceholderWithDefault(input: dtype) -> output: dtype`: the input, unless it is fed.
     r.op("PlaceholderWithDefault").shape(placeholder_with_default_shape).compute(forward);
@@ -31,6 +31,12 @@ pub(crate) fn register(r: &mut Registry) {
         .cpu_for("T", &zero_types, |_| Ok(Box::new(zeros_like)));
     // `OnesLike(x: T) -> y: T`.
     r.op("OnesLike").shape(shape_fns::unchanged).cpu_for("T", &types::plain(), ones_like_kernel);
+}
+
+/// The shape in attr `shape`. Producers before version 24 wrote a scalar's for an unknown one.
+fn placeholder_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    let is_legacy = ctx.producer() < 24 && ctx.attrs.shape("shape")?.rank() == Some(0);
+    if is_legacy { Ok(()) } else { shape_fns::explicit(ctx) }
 }
 
 fn const_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
