@@ -33,9 +33,9 @@ pub(crate) fn register(r: &mut Registry) {
     r.op("OnesLike").shape(shape_fns::unchanged).cpu_for("T", &types::plain(), ones_like_kernel);
 }
 
-/// The shape in attr `shape`. Producers before version 24 wrote a scalar's for an unknown one.
+/// The shape in attr `shape`. Producers up to version 21 wrote a scalar's for an unknown one.
 fn placeholder_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
-    let is_legacy = ctx.producer() < 24 && ctx.attrs.shape("shape")?.rank() == Some(0);
+    let is_legacy = ctx.producer() <= 21 && ctx.attrs.shape("shape")?.rank() == Some(0);
     if is_legacy { Ok(()) } else { shape_fns::explicit(ctx) }
 }
 
