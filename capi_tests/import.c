@@ -458,6 +458,24 @@ static void shapes_are_inferred(void) {
   TF_DeleteGraph(g);
 }
 
+/* Producers up to version 21 wrote the shape of a scalar for an unknown one. */
+static void placeholders_of_old_graphs(void) {
+  for (int producer = 21; producer <= 22; producer++) {
+    TF_Graph *g = TF_NewGraph();
+    Pb def = {0}, version = {0}, scalar = {0}, value = {0}, node = pb_node("x", "Placeholder");
+    pb_attr_type(&node, "dtype", TF_FLOAT);
+    pb_message(&value, 7, scalar);
+    pb_attr(&node, "shape", value);
+    pb_message(&def, 1, node);
+    pb_int(&version, 1, producer);
+    pb_message(&def, 4, version);
+    import(g, pb_buffer(def), TF_NewImportGraphDefOptions());
+    CHECK_OK(status);
+    CHECK_INT(TF_GraphGetTensorNumDims(g, output(by_name(g, "x"), 0), status), producer == 21 ? -1 : 0);
+    TF_DeleteGraph(g);
+  }
+}
+
 static void versions(void) {
   TF_Graph *g = TF_NewGraph();
   Pb def = {0}, version = {0};
@@ -591,6 +609,6 @@ CASES(CASE(plain), CASE(empty_graph_def), CASE(prefixes), CASE(name_exists), CAS
       CASE(unique_prefix), CASE(input_mapping), CASE(control_mapping), CASE(input_of_an_absent_node),
       CASE(mapping_to_a_bad_output), CASE(control_dependencies), CASE(default_device), CASE(option_strings_are_copied),
       CASE(return_outputs_and_operations), CASE(bad_return_values), CASE(unused_mappings), CASE(invalid_bytes),
-      CASE(bad_nodes), CASE(bad_attrs), CASE(long_cycle), CASE(shapes_are_inferred), CASE(versions),
+      CASE(bad_nodes), CASE(bad_attrs), CASE(long_cycle), CASE(shapes_are_inferred), CASE(placeholders_of_old_graphs), CASE(versions),
       CASE(defaults_are_filled_in), CASE(nodes_in_any_order), CASE(colocation_follows_the_prefix),
       CASE(unknown_colocation), CASE(round_trip), CASE(delete_of_unused_options))
