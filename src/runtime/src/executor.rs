@@ -128,3 +128,121 @@ pub(crate) fn fetched(index: usize, value: Value) -> Result<Tensor> {
         Value::Absent => Err(invalid!("Retval[{index}] does not have value")),
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use tfcore_base::{Code, DType};
+    use tfcore_framework::{AttrValue, Registry, ResourceManager};
+    use tfcore_graph::{Graph, Node, NodeBuilder, NodeId, OutputRef};
+    use tfcore_tensor::{BufferPool, Shape};
+
+    use crate::plan::{Kernels, make_plan};
+    use crate::prune::needed_nodes;
+
+    /// Negation and addition of floats, and an Exp that panics.
+    pub(crate) fn registry() -> Arc<Registry> {
+        let mut registry = Registry::new();
+        registry.op("Placeholder").compute(|_| Err(invalid!("not fed")));
+        registry.op("Exp").compute(|_| panic!("a bug"));
+        registry.op("Neg").compute(|ctx| {
+            let mut tensor = ctx.take_or_copy_input(0)?;
+            tensor.as_mut_slice::<f32>()?.iter_mut().for_each(|value| *value = -*value);
+            ctx.set_output(0, tensor);
+            Ok(())
+        });
+        registry.op("AddV2").compute(|ctx| {
+            let mut sum = ctx.take_or_copy_input(0)?;
+            for (sum, value) in sum.as_mut_slice::<f32>()?.iter_mut().zip(ctx.input_slice(1)?) {
+                *sum += value;
+            }
+            ctx.set_output(0, sum);
+            Ok(())
+        });
+        Arc::new(registry)
+    }
+
+    /// Adds `name = op(inputs)`.
+    pub(crate) fn add(graph: &mut Graph, op: &str, name: &str, inputs: &[OutputRef]) -> OutputRef {
+        let mut builder = NodeBuilder::new(op, name);
+        inputs.iter().for_each(|&input| builder.add_input(input));
+        if op == "Placeholder" {
+            builder.set_attr("dtype", AttrValue::Type(DType::FLOAT));
+        }
+        OutputRef::new(builder.finish(graph).unwrap(), 0)
+    }
+
+    pub(crate) fn nodes_of(graph: &Graph) -> Vec<Arc<Node>> {
+        (0..graph.num_ids()).map(|index| graph.node(NodeId(index as u32)).clone()).collect()
+    }
+
+    pub(crate) fn plan_of(graph: &Graph, feeds: &[OutputRef], fetches: &[OutputRef]) -> Plan {
+        let nodes = nodes_of(graph);
+        let order = needed_nodes(&nodes, feeds, fetches, &[]).unwrap();
+        let kernels = Kernels::default();
+        make_plan(graph.registry(), &kernels, &nodes, &order, feeds, fetches).unwrap()
+    }
+
+    pub(crate) fn vector(values: &[f32]) -> Tensor {
+        Tensor::from_slice(Shape::vector(values.len()), values).unwrap()
+    }
+
+    fn step() -> Arc<Step> {
+        Arc::new(Step {
+            id: 1,
+            resources: Arc::new(ResourceManager::default()),
+            buffers: Arc::new(BufferPool::default()),
+            device: "".into(),
+        })
+    }
+
+    /// What both gears give for a plan fed with `x`.
+    fn both_gears(plan: Plan, x: &Tensor) -> [Result<Vec<Tensor>>; 2] {
+        let (plan, step, pool) = (Arc::new(plan), step(), Arc::new(Pool::new(3)));
+        let straight = run(&plan, vec![x.clone()], &step, None, None);
+        [straight, parallel::run(&plan, vec![x.clone()], &step, &pool, None)]
+    }
+
+    #[test]
+    fn both_gears_give_the_same() {
+        let mut graph = Graph::new(registry());
+        let x = add(&mut graph, "Placeholder", "x", &[]);
+        let a = add(&mut graph, "Neg", "a", &[x]);
+        let b = add(&mut graph, "Neg", "b", &[x]);
+        let twice = add(&mut graph, "AddV2", "twice", &[a, a]);
+        let sum = add(&mut graph, "AddV2", "sum", &[twice, b]);
+        let last = add(&mut graph, "AddV2", "last", &[sum, x]);
+        let fed = vector(&[1.0, -2.0]);
+        for _ in 0..50 {
+            // Values that are fetched, or read twice, must not be overwritten by those that follow.
+            let plan = plan_of(&graph, &[x], &[last, a, sum, a]);
+            for result in both_gears(plan, &fed) {
+                let values: Vec<Vec<f32>> =
+                    result.unwrap().iter().map(|t| t.as_slice().unwrap().to_vec()).collect();
+                assert_eq!(values, [[-2.0, 4.0], [-1.0, 2.0], [-3.0, 6.0], [-1.0, 2.0]]);
+            }
+            assert_eq!(fed.as_slice::<f32>().unwrap(), [1.0, -2.0]);
+        }
+    }
+
+    #[test]
+    fn a_failing_node_is_named_in_both_gears() {
+        let cases = [
+            ("Exp", Code::Internal, "panicked"),
+            ("Placeholder", Code::InvalidArgument, "not fed"),
+        ];
+        for (op, code, message) in cases {
+            let mut graph = Graph::new(registry());
+            let x = add(&mut graph, "Placeholder", "x", &[]);
+            let inputs = if op == "Exp" { &[x][..] } else { &[] };
+            let bad = add(&mut graph, op, "bad", inputs);
+            let sum = add(&mut graph, "AddV2", "sum", &[x, bad]);
+            for result in both_gears(plan_of(&graph, &[x], &[sum]), &vector(&[1.0])) {
+                let error = result.unwrap_err();
+                assert_eq!(error.code(), code);
+                assert!(error.message().contains(message), "{error}");
+                assert!(error.message().ends_with("[[{{node bad}}]]"), "{error}");
+            }
+        }
+    }
+}

@@ -245,3 +245,31 @@ fn kernel_of(registry: &Registry, kernels: &Kernels, node: &Node) -> Result<Arc<
     // Another thread may have been faster; its kernel may hold state by now.
     Ok(kernels.lock().entry(node.id).or_insert(kernel).clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::tests::{add, plan_of, registry};
+    use tfcore_graph::Graph;
+
+    #[test]
+    fn the_last_reader_may_reuse_a_value() {
+        let mut graph = Graph::new(registry());
+        let x = add(&mut graph, "Placeholder", "x", &[]);
+        let a = add(&mut graph, "Neg", "a", &[x]);
+        let twice = add(&mut graph, "AddV2", "twice", &[a, a]);
+        let sum = add(&mut graph, "AddV2", "sum", &[twice, x]);
+        let cases: [(&[OutputRef], [&[bool]; 3]); 3] = [
+            (&[sum], [&[false], &[false, true], &[true, true]]),
+            (&[sum, a], [&[false], &[false, false], &[true, true]]),
+            (&[sum, twice], [&[false], &[false, true], &[false, true]]),
+        ];
+        for (fetches, expected) in cases {
+            let plan = plan_of(&graph, &[x], fetches);
+            let last = |input: &Input| matches!(input.source, Source::Slot { last: true, .. });
+            let marks: Vec<Vec<bool>> =
+                plan.nodes.iter().map(|node| node.inputs.iter().map(last).collect()).collect();
+            assert_eq!(marks, expected, "{fetches:?}");
+        }
+    }
+}

@@ -78,3 +78,35 @@ fn check_order(nodes: &[Arc<Node>], fed: &HashSet<OutputRef>, order: &[NodeId]) 
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::tests::{add, nodes_of, registry};
+    use tfcore_graph::{Graph, NodeBuilder};
+
+    #[test]
+    fn only_what_is_needed_runs() {
+        let mut graph = Graph::new(registry());
+        let x = add(&mut graph, "Placeholder", "x", &[]);
+        let a = add(&mut graph, "Neg", "a", &[x]);
+        let b = add(&mut graph, "Neg", "b", &[a]);
+        let mut builder = NodeBuilder::new("NoOp", "after");
+        builder.add_control_input(x.node);
+        builder.add_control_input(b.node);
+        let after = builder.finish(&mut graph).unwrap();
+        let nodes = nodes_of(&graph);
+        let cases: [(&[OutputRef], &[OutputRef], &[NodeId], &[&str]); 5] = [
+            (&[], &[b], &[], &["x", "a", "b"]),
+            (&[x], &[b], &[], &["a", "b"]),
+            (&[a], &[b], &[], &["b"]),
+            (&[b], &[], &[b.node], &["x", "a", "b"]),
+            (&[x], &[a], &[after], &["a", "b", "after"]),
+        ];
+        for (feeds, fetches, targets, expected) in cases {
+            let order = needed_nodes(&nodes, feeds, fetches, targets).unwrap();
+            let names: Vec<&str> = order.iter().map(|id| &*nodes[id.index()].name).collect();
+            assert_eq!(names, expected, "{feeds:?} {fetches:?} {targets:?}");
+        }
+    }
+}

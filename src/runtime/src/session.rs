@@ -206,3 +206,49 @@ fn check_request(nodes: &[Arc<Node>], signature: &Signature) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::tests::{add, registry, vector};
+    use tfcore_base::Code;
+
+    #[test]
+    fn a_session_takes_new_nodes_in_and_refuses_bad_requests() {
+        let mut graph = Graph::new(registry());
+        let x = add(&mut graph, "Placeholder", "x", &[]);
+        let a = add(&mut graph, "Neg", "a", &[x]);
+        let session = Session::new(registry(), &SessionConfig::default());
+        let run = |feeds: &[(OutputRef, &Tensor)], fetches: &[OutputRef]| {
+            let feeds = feeds.iter().map(|&(to, tensor)| (to, tensor.clone())).collect();
+            session.run(Request { feeds, fetches: fetches.to_vec(), ..Default::default() })
+        };
+        let one = vector(&[1.0]);
+        session.extend(&graph).unwrap();
+        run(&[(x, &one)], &[a]).unwrap();
+
+        let b = add(&mut graph, "Neg", "b", &[a]);
+        assert_eq!(run(&[(x, &one)], &[b]).err().unwrap().code(), Code::InvalidArgument);
+        session.extend(&graph).unwrap();
+        let outcome = run(&[(x, &one)], &[b]).unwrap();
+        assert_eq!(outcome.tensors[0].as_slice::<f32>().unwrap(), [1.0]);
+
+        let integer = Tensor::scalar(1i32);
+        let beyond = OutputRef::new(a.node, 1);
+        let cases: [(&[(OutputRef, &Tensor)], &[OutputRef], Code, &str); 6] = [
+            (&[], &[], Code::InvalidArgument, "Must specify at least one target"),
+            (&[(x, &one), (x, &one)], &[a], Code::InvalidArgument, "\"x:0\" fed more than once"),
+            (&[(x, &one)], &[x], Code::InvalidArgument, "x:0 is both fed and fetched"),
+            (&[(x, &one)], &[beyond], Code::OutOfRange, "does not have output 1"),
+            (&[(x, &integer)], &[a], Code::InvalidArgument, "Expects arg[0] to be float but int32"),
+            (&[], &[a], Code::InvalidArgument, "not fed"),
+        ];
+        for (feeds, fetches, code, message) in cases {
+            let error = run(feeds, fetches).err().unwrap();
+            assert_eq!(error.code(), code, "{message}");
+            assert!(error.message().contains(message), "{error}");
+        }
+        session.close();
+        assert_eq!(run(&[(x, &one)], &[a]).err().unwrap().code(), Code::Cancelled);
+    }
+}
