@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 
 /// How many chunks a loop is cut into per thread, so that a slow thread does not hold up the others.
@@ -45,12 +45,6 @@ impl Pool {
             spins: SPINS / threads,
         };
         Pool { threads, shared: Arc::new(shared), workers: Mutex::default() }
-    }
-
-    /// The pool of the process, with a thread for each core that the process may use.
-    pub fn global() -> &'static Pool {
-        static GLOBAL: OnceLock<Pool> = OnceLock::new();
-        GLOBAL.get_or_init(|| Pool::new(thread::available_parallelism().map_or(1, usize::from)))
     }
 
     /// The number of threads that a loop can use, the caller among them.
