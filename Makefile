@@ -27,10 +27,10 @@ need_cc = command -v $(CC) >/dev/null || { echo "$(CC) is missing. Install gcc o
 .PHONY: help
 help:
 	@echo "make demo        build the library, run the examples, leave a picture"
-	@echo "make test        all tests: Rust, C (also under valgrind), conformance, headers, symbols"
+	@echo "make test        all tests: Rust, C (also under valgrind), conformance, damaged graphs, headers, symbols"
 	@echo "make capi-tests  the C tests alone"
 	@echo "make compare     the C tests against this library and a TensorFlow wheel: TF=path/to/tensorflow"
-	@echo "make fuzz        imports and runs damaged graphs: MUTANTS=20000"
+	@echo "make fuzz        MUTANTS=100000 damaged graphs, and the tests that feed damaged bytes to the parsers"
 	@echo "make install     PREFIX=/usr/local; COMPAT=1 adds the names of TensorFlow's libraries"
 	@echo "make headers     write include/ anew"
 	@echo "make lint        formatting, clippy, what the documents say"
@@ -62,8 +62,8 @@ $(RELEASE)/lib/libtfcore.so.2: | release
 
 # ---- tests ----
 
-.PHONY: test cargo-test capi-tests capi-memcheck conformance headers-check symbols-check
-test: cargo-test capi-tests capi-memcheck conformance headers-check symbols-check
+.PHONY: test cargo-test capi-tests capi-memcheck conformance mutate-check headers-check symbols-check
+test: cargo-test capi-tests capi-memcheck conformance mutate-check headers-check symbols-check
 	@echo "all tests passed"
 
 cargo-test:
@@ -101,6 +101,15 @@ $(DEBUG)/capi-asan/%: capi_tests/%.c $(TEST_HEADERS) $(DEBUG)/lib/libtfcore.so.2
 
 conformance: release
 	$(CARGO) run --release -p tfcore-conformance -- --lib $(RELEASE)/lib/libtfcore.so.2
+
+# Damaged graphs and feeds: no crash, no hang, no half import, no panic. $(call mutate,count,seed)
+define mutate
+$(CARGO) run -q --release -p tfcore-conformance -- mutate --lib $(RELEASE)/lib/libtfcore.so.2 \
+  --count $(1) --seed $(2) --memory-limit 4294967296 --timeout 60
+endef
+
+mutate-check: release
+	$(call mutate,3000,1)
 
 # As the C functions make them; each header alone, in both languages; then all of them together.
 headers-check:
@@ -161,10 +170,13 @@ $(RELEASE)/examples/%: examples_c/%.c examples_c/picture.h $(RELEASE)/lib/libtfc
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -Wall -Wextra -Iinclude $< -o $@ $(call link,$(RELEASE))
 
-MUTANTS ?= 20000
+MUTANTS ?= 100000
 
+# The long run: a fifth of the mutants for each of five seeds. Others: make fuzz SEEDS="11 12 13 14 15".
+SEEDS ?= 1 2 3 4 5
 fuzz: release
-	$(CARGO) run --release -p tfcore-conformance -- mutate --lib $(RELEASE)/lib/libtfcore.so.2 --count $(MUTANTS)
+	$(CARGO) test --release --workspace -- damaged hostile fuzz
+	@for seed in $(SEEDS); do $(call mutate,$$(($(MUTANTS) / 5)),$$seed) || exit 1; done
 
 headers:
 	@$(need_cargo)

@@ -424,6 +424,47 @@ mod tests {
         }
     }
 
+    /// Whatever a message says, it is an error or a tensor of the size that it has.
+    #[test]
+    fn damaged_messages_never_panic() {
+        let message = TensorProto {
+            tensor_content: vec![1; 4].into(),
+            int_val: vec![3, 4],
+            half_val: vec![5],
+            string_val: vec!["text".into()],
+            bool_val: vec![true],
+            ..message(DType::INT16, &[2, 1])
+        };
+        let bytes = prost::Message::encode_to_vec(&message);
+        let (mut state, mut tensors) = (1u64, 0);
+        let mut below = |limit: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % limit
+        };
+        for _ in 0..20_000 {
+            let mut bytes = bytes.clone();
+            for _ in 0..=below(3) {
+                let at = below(bytes.len());
+                // Small numbers are dtypes, tags, sizes and lengths.
+                bytes[at] = below(if at % 2 == 0 { 32 } else { 256 }) as u8;
+            }
+            let Ok(message) = tfcore_proto::decode::<TensorProto>(&bytes) else {
+                continue;
+            };
+            // A value may be spread over a shape of gigabytes.
+            let size = |dim: &tfcore_proto::tensor_shape_proto::Dim| dim.size > 1 << 10;
+            if message.tensor_shape.iter().flat_map(|shape| &shape.dim).any(size) {
+                continue;
+            }
+            if let Ok(tensor) = tensor_from_proto(&message) {
+                tensors += 1;
+                assert_eq!(tensor.dtype().to_i32(), message.dtype);
+                assert_eq!(tensor.elems().len(), tensor.shape().count());
+            }
+        }
+        assert!(tensors > 100, "{tensors}");
+    }
+
     #[test]
     fn variants_are_empty_or_refused() {
         let empty = message(DType::VARIANT, &[2]);

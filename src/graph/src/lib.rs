@@ -8,6 +8,8 @@ mod builder;
 mod export;
 mod fold;
 mod graph;
+#[cfg(test)]
+mod hostile_tests;
 mod import;
 mod name;
 mod node;

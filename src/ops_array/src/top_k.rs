@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use num_traits::Num;
-use tfcore_base::{DType, Elem, Make, Pick, RealNumbers, Result, internal, require};
+use tfcore_base::{DType, Elem, Make, Pick, RealNumbers, Result, internal, require, try_filled};
 use tfcore_framework::movement::{Movement, for_each_units, move_elems};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
@@ -100,7 +100,7 @@ fn top_k(ctx: &mut OpContext<'_>, k: i64, sorted: bool, select: SelectRow) -> Re
     let mut values = ctx.allocate_output(0, shape.clone())?;
     let mut indices = ctx.allocate_output(1, shape.clone())?;
     if shape.count() > 0 {
-        let mut picked = vec![0i64; shape.count()];
+        let mut picked = try_filled(0i64, shape.count())?;
         let elems = input.elems();
         let rows = ElemsMut::of(&mut picked);
         // A unit is a row of results, but the work is that of the row it comes from.

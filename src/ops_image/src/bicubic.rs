@@ -1,7 +1,7 @@
 //! `ResizeBicubic`.
 
 use num_traits::AsPrimitive;
-use tfcore_base::{Elem, Make, Pick, RealNumbers, Result, TypeSet, internal};
+use tfcore_base::{Elem, Make, Pick, RealNumbers, Result, TypeSet, internal, try_collect};
 use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, kernel};
 use tfcore_math::pool::{Parallel, par_chunks_mut};
 use tfcore_tensor::{Elems, Shape};
@@ -26,8 +26,8 @@ fn bicubic_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
             ctx.set_output(0, out);
             return Ok(());
         }
-        let rows = taps(alignment, resize.in_h, resize.out_h);
-        let cols = taps(alignment, resize.in_w, resize.out_w);
+        let rows = taps(alignment, resize.in_h, resize.out_h)?;
+        let cols = taps(alignment, resize.in_w, resize.out_w)?;
         let images = ctx.input(0)?.elems();
         run(ctx.parallel(), &resize, &rows, &cols, images, out.as_mut_slice::<f32>()?);
         ctx.set_output(0, out);
@@ -66,38 +66,36 @@ fn far(a: f64, distance: f32) -> f32 {
 }
 
 /// For each of `output` pixels along one axis, the `input` pixels that make it.
-fn taps(alignment: Alignment, input: usize, output: usize) -> Vec<Taps> {
+fn taps(alignment: Alignment, input: usize, output: usize) -> Result<Vec<Taps>> {
     let scale = alignment.scale(input, output);
     // With half-pixel centres the kernel is that of Keys, and pixels beyond the edge have no weight;
     // else the edge is repeated.
     let keys = alignment.half_pixel_centers;
     let a = if keys { -0.5 } else { -0.75 };
     let last = input as i64 - 1;
-    (0..output)
-        .map(|index| {
-            let position = alignment.position(index, scale);
-            let floor = position.floor();
-            let place = ((position - floor) * PLACES as f32).round_ties_even();
-            let (before, after) = (place / PLACES as f32, (PLACES as f32 - place) / PLACES as f32);
-            let mut weights =
-                [far(a, before + 1.0), near(a, before), near(a, after), far(a, after + 1.0)];
-            let pixels = [-1, 0, 1, 2].map(|offset| floor as i64 + offset);
-            if keys {
-                for (weight, pixel) in weights.iter_mut().zip(pixels) {
-                    if !(0..=last).contains(&pixel) {
-                        *weight = 0.0;
-                    }
-                }
-                let [w0, w1, w2, w3] = weights;
-                let sum = w0 + w1 + w2 + w3;
-                if sum.abs() >= 1000.0 * f32::MIN_POSITIVE {
-                    let scale = 1.0 / sum;
-                    weights = weights.map(|weight| weight * scale);
+    try_collect((0..output).map(|index| {
+        let position = alignment.position(index, scale);
+        let floor = position.floor();
+        let place = ((position - floor) * PLACES as f32).round_ties_even();
+        let (before, after) = (place / PLACES as f32, (PLACES as f32 - place) / PLACES as f32);
+        let mut weights =
+            [far(a, before + 1.0), near(a, before), near(a, after), far(a, after + 1.0)];
+        let pixels = [-1, 0, 1, 2].map(|offset| floor as i64 + offset);
+        if keys {
+            for (weight, pixel) in weights.iter_mut().zip(pixels) {
+                if !(0..=last).contains(&pixel) {
+                    *weight = 0.0;
                 }
             }
-            Taps { pixels: pixels.map(|pixel| pixel.clamp(0, last) as usize), weights }
-        })
-        .collect()
+            let [w0, w1, w2, w3] = weights;
+            let sum = w0 + w1 + w2 + w3;
+            if sum.abs() >= 1000.0 * f32::MIN_POSITIVE {
+                let scale = 1.0 / sum;
+                weights = weights.map(|weight| weight * scale);
+            }
+        }
+        Taps { pixels: pixels.map(|pixel| pixel.clamp(0, last) as usize), weights }
+    }))
 }
 
 type BicubicLoop = fn(Parallel<'_>, &Resize, &[Taps], &[Taps], Elems<'_>, &mut [f32]);
@@ -139,7 +137,7 @@ mod tests {
     fn weights_are_those_of_a_partition_of_one() {
         for half_pixel_centers in [false, true] {
             let alignment = Alignment { align_corners: false, half_pixel_centers };
-            for taps in taps(alignment, 5, 13) {
+            for taps in taps(alignment, 5, 13).unwrap() {
                 let sum: f32 = taps.weights.iter().sum();
                 assert!((sum - 1.0).abs() < 1e-5, "{taps:?}");
                 assert!(taps.pixels.iter().all(|&pixel| pixel < 5), "{taps:?}");
@@ -150,7 +148,7 @@ mod tests {
     #[test]
     fn pixels_on_pixels_are_copied() {
         let alignment = Alignment { align_corners: false, half_pixel_centers: false };
-        let all = taps(alignment, 4, 4);
+        let all = taps(alignment, 4, 4).unwrap();
         assert_eq!(all[2], Taps { pixels: [1, 2, 3, 3], weights: [0.0, 1.0, 0.0, 0.0] });
     }
 }

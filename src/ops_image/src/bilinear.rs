@@ -1,7 +1,7 @@
 //! `ResizeBilinear`.
 
 use num_traits::AsPrimitive;
-use tfcore_base::{Elem, Make, Pick, RealNumbers, Result, TypeSet, internal};
+use tfcore_base::{Elem, Make, Pick, RealNumbers, Result, TypeSet, internal, try_collect};
 use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, kernel};
 use tfcore_math::isa::vectorize;
 use tfcore_math::pool::{Parallel, par_chunks_mut};
@@ -31,8 +31,8 @@ fn bilinear_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
             ctx.set_output(0, out);
             return Ok(());
         }
-        let rows = between(alignment, resize.in_h, resize.out_h);
-        let cols = between(alignment, resize.in_w, resize.out_w);
+        let rows = between(alignment, resize.in_h, resize.out_h)?;
+        let cols = between(alignment, resize.in_w, resize.out_w)?;
         let images = ctx.input(0)?.elems();
         run(ctx.parallel(), &resize, &rows, &cols, images, out.as_mut_slice::<f32>()?);
         ctx.set_output(0, out);
@@ -49,17 +49,15 @@ struct Between {
 }
 
 /// For each of `output` pixels along one axis, the `input` pixels that it lies between.
-fn between(alignment: Alignment, input: usize, output: usize) -> Vec<Between> {
+fn between(alignment: Alignment, input: usize, output: usize) -> Result<Vec<Between>> {
     let scale = alignment.scale(input, output);
-    (0..output)
-        .map(|index| {
-            let position = alignment.position(index, scale);
-            let floor = position.floor();
-            let upper = (position.ceil().max(0.0) as usize).min(input - 1);
-            let lower = (floor.max(0.0) as usize).min(upper);
-            Between { lower, upper, fraction: position - floor }
-        })
-        .collect()
+    try_collect((0..output).map(|index| {
+        let position = alignment.position(index, scale);
+        let floor = position.floor();
+        let upper = (position.ceil().max(0.0) as usize).min(input - 1);
+        let lower = (floor.max(0.0) as usize).min(upper);
+        Between { lower, upper, fraction: position - floor }
+    }))
 }
 
 type BilinearLoop = fn(Parallel<'_>, &Resize, &[Between], &[Between], Elems<'_>, &mut [f32]);
@@ -121,12 +119,12 @@ mod tests {
         let edges = Alignment { align_corners: false, half_pixel_centers: false };
         let at = |lower, upper, fraction| Between { lower, upper, fraction };
         assert_eq!(
-            between(edges, 2, 4),
+            between(edges, 2, 4).unwrap(),
             [at(0, 0, 0.0), at(0, 1, 0.5), at(1, 1, 0.0), at(1, 1, 0.5)]
         );
         let centers = Alignment { align_corners: false, half_pixel_centers: true };
-        assert_eq!(between(centers, 2, 1), [at(0, 1, 0.5)]);
-        assert_eq!(between(centers, 1, 2), [at(0, 0, 0.75), at(0, 0, 0.25)]);
+        assert_eq!(between(centers, 2, 1).unwrap(), [at(0, 1, 0.5)]);
+        assert_eq!(between(centers, 1, 2).unwrap(), [at(0, 0, 0.75), at(0, 0, 0.25)]);
     }
 
     #[test]

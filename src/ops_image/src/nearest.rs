@@ -1,6 +1,6 @@
 //! `ResizeNearestNeighbor`.
 
-use tfcore_base::{RealNumbers, Result, TypeSet};
+use tfcore_base::{RealNumbers, Result, TypeSet, try_collect};
 use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, kernel};
 use tfcore_math::pool::{Parallel, par_chunks_mut};
 use tfcore_tensor::{Elems, ElemsMut, Lane, Shape};
@@ -26,8 +26,8 @@ fn nearest_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
             ctx.set_output(0, out);
             return Ok(());
         }
-        let rows = sources(alignment, resize.in_h, resize.out_h);
-        let cols = sources(alignment, resize.in_w, resize.out_w);
+        let rows = sources(alignment, resize.in_h, resize.out_h)?;
+        let cols = sources(alignment, resize.in_w, resize.out_w)?;
         let (parallel, images) = (ctx.parallel(), ctx.input(0)?.elems());
         let target = out.elems_mut()?;
         match images.dtype().size() {
@@ -42,19 +42,17 @@ fn nearest_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 }
 
 /// For each of `output` pixels along one axis, the nearest of `input` pixels.
-fn sources(alignment: Alignment, input: usize, output: usize) -> Vec<usize> {
+fn sources(alignment: Alignment, input: usize, output: usize) -> Result<Vec<usize>> {
     let scale = alignment.scale(input, output);
-    (0..output)
-        .map(|index| {
-            let position = match alignment.half_pixel_centers {
-                // The pixel in which the centre lies.
-                true => (index as f32 + 0.5) * scale,
-                false => index as f32 * scale,
-            };
-            let nearest = if alignment.align_corners { position.round() } else { position.floor() };
-            (nearest as usize).min(input - 1)
-        })
-        .collect()
+    try_collect((0..output).map(|index| {
+        let position = match alignment.half_pixel_centers {
+            // The pixel in which the centre lies.
+            true => (index as f32 + 0.5) * scale,
+            false => index as f32 * scale,
+        };
+        let nearest = if alignment.align_corners { position.round() } else { position.floor() };
+        (nearest as usize).min(input - 1)
+    }))
 }
 
 fn gather<L: Lane>(
@@ -99,7 +97,7 @@ mod tests {
         ];
         for (align_corners, half_pixel_centers, input, output, expected) in cases {
             let alignment = Alignment { align_corners, half_pixel_centers };
-            assert_eq!(sources(alignment, input, output), expected, "{alignment:?}");
+            assert_eq!(sources(alignment, input, output).unwrap(), expected, "{alignment:?}");
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use std::marker::PhantomData;
 
-use tfcore_base::{BFloat16, DType, Elem, Half, Make, Pick, Result, TypeSet, internal, invalid};
+use tfcore_base::{
+    BFloat16, DType, Elem, Half, Make, Pick, Result, TypeSet, internal, invalid, try_collect,
+    try_filled,
+};
 use tfcore_framework::{InferenceContext, OpContext, OpEntry, Registry, kernel, shape_ops};
 use tfcore_tensor::{Dim, Elems, PartialShape, Shape, Tensor};
 
@@ -168,7 +171,7 @@ fn compute(ctx: &mut OpContext<'_>, body: ArgLoop) -> Result<()> {
     let count = |dims: &[i64]| dims.iter().product::<i64>() as usize;
     let layout = [count(&dims[..axis]), input.dim(axis), count(&dims[axis + 1..])];
     let shape = Shape::new(&kept)?;
-    let mut indices = vec![0; shape.count()];
+    let mut indices = try_filled(0, shape.count())?;
     body(input.elems(), layout, &mut indices);
     let out = narrowed(ctx.output_dtype(0), shape, &indices)?;
     ctx.set_output(0, out);
@@ -186,6 +189,6 @@ fn narrowed(dtype: DType, shape: Shape, indices: &[i64]) -> Result<Tensor> {
 }
 
 fn narrow<T: Elem>(shape: Shape, indices: &[i64], convert: impl Fn(i64) -> T) -> Result<Tensor> {
-    let narrow: Vec<T> = indices.iter().map(|&index| convert(index)).collect();
+    let narrow = try_collect(indices.iter().map(|&index| convert(index)))?;
     Tensor::from_slice(shape, &narrow)
 }

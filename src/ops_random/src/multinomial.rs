@@ -1,6 +1,8 @@
 //! Drawing classes by the logarithms of their weights.
 
-use tfcore_base::{DType, Elem, Floats, Make, Pick, Result, TypeSet, internal, require};
+use tfcore_base::{
+    DType, Elem, Floats, Make, Pick, Result, TypeSet, internal, require, try_filled,
+};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, OpEntry, Registry, kernel, shape_ops,
 };
@@ -123,7 +125,7 @@ impl Request {
     ) -> Result<()> {
         let shape = Shape::new(&[self.rows as i64, self.samples as i64])?;
         let mut out = ctx.allocate_output(0, shape)?;
-        let mut draws = vec![0i64; out.count()];
+        let mut draws = try_filled(0i64, out.count())?;
         let mut sums = vec![0.0; self.classes];
         let mut pending: Option<f64> = None;
         for (row, draws) in draws.chunks_mut(self.samples.max(1)).enumerate() {

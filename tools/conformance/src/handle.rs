@@ -22,6 +22,9 @@ impl Failure {
     }
 }
 
+/// `TF_RESOURCE_EXHAUSTED`.
+const RESOURCE_EXHAUSTED: i32 = 8;
+
 /// Owns a `TF_Status`.
 struct Status<'a> {
     api: &'a Api,
@@ -394,8 +397,18 @@ impl<'a> Tensor<'a> {
                 let text = |k| unsafe { decode_string(data.add(k * STRING_SIZE)) };
                 Data::Strings((0..size / STRING_SIZE).map(text).collect())
             }
-            // SAFETY: the buffer has `size` readable bytes.
-            _ => Data::Bytes(unsafe { std::slice::from_raw_parts(data, size) }.to_vec()),
+            _ => {
+                // A mutant may fetch gigabytes, and running out of memory here is not the library's fault.
+                let mut copy = Vec::new();
+                copy.try_reserve_exact(size).map_err(|_| Failure {
+                    code: RESOURCE_EXHAUSTED,
+                    stage: "read",
+                    message: format!("{size} bytes cannot be copied"),
+                })?;
+                // SAFETY: the buffer has `size` readable bytes.
+                copy.extend_from_slice(unsafe { std::slice::from_raw_parts(data, size) });
+                Data::Bytes(copy)
+            }
         };
         Ok(Value { dtype, dims, data })
     }
