@@ -30,6 +30,7 @@ help:
 	@echo "make test        all tests: Rust, C (also under valgrind), conformance, damaged graphs, headers, symbols"
 	@echo "make capi-tests  the C tests alone"
 	@echo "make compare     the C tests against this library and a TensorFlow wheel: TF=path/to/tensorflow"
+	@echo "make bench       benchmarks"
 	@echo "make fuzz        MUTANTS=100000 damaged graphs, and the tests that feed damaged bytes to the parsers"
 	@echo "make install     PREFIX=/usr/local; COMPAT=1 adds the names of TensorFlow's libraries"
 	@echo "make headers     write include/ anew"
@@ -151,7 +152,7 @@ $(REFERENCE)/%: capi_tests/%.c $(TEST_HEADERS) | reference
 
 EXAMPLES := hello_tf linear segment
 
-.PHONY: demo examples fuzz headers lint docs-check clean
+.PHONY: demo examples bench fuzz headers lint docs-check clean
 demo:
 	@echo "[1/4] building the library"
 	@$(MAKE) --no-print-directory -s examples
@@ -169,6 +170,11 @@ $(RELEASE)/examples/%: examples_c/%.c examples_c/picture.h $(RELEASE)/lib/libtfc
 	@$(need_cc)
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -O2 -Wall -Wextra -Iinclude $< -o $@ $(call link,$(RELEASE))
+
+# The bench targets alone: libraries would answer with empty test harnesses.
+bench:
+	@$(need_cargo)
+	$(CARGO) bench --workspace --bench '*'
 
 MUTANTS ?= 100000
 
