@@ -25,8 +25,8 @@ typedef struct TF_Tensor TF_Tensor;
 extern "C" {
 #endif // __cplusplus
 
-// Returns a tensor over the caller's memory, or null if `len` is too short for the shape or the shape is
-// impossible.
+// Returns a tensor over the caller's memory, or null if `len` is too short for the shape, the shape is
+// impossible or the type is `TF_RESOURCE` or `TF_VARIANT`, whose elements only the library makes.
 //
 // `deallocator` is called exactly once with `data`, `len` and `deallocator_arg`: at once if null is
 // returned or the memory is not aligned to 64 bytes and so is copied, else when the memory is not
