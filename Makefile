@@ -41,9 +41,11 @@ help:
 
 # Phony: cargo knows best what is out of date.
 .PHONY: debug release
+# The whole workspace, as the tests build it: for one package alone the features of shared dependencies differ (`bitflags`,
+# below everything), and cargo would build all of them a second time.
 debug:
 	@$(need_cargo)
-	$(CARGO) build
+	$(CARGO) build --workspace
 	@$(call place,debug,$(DEBUG))
 
 release:
