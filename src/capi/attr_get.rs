@@ -99,6 +99,34 @@ unsafe fn store_items<T>(
     Ok(())
 }
 
+/// Reads a list attr of the node and stores its first `max` items; `items` yields those of a list of
+/// the right type.
+///
+/// # Safety
+/// `oper` and `status` must be null or live, `values` writable for `max` elements.
+unsafe fn store_list<T>(
+    oper: *mut TF_Operation,
+    attr_name: *const c_char,
+    values: *mut T,
+    max: c_int,
+    status: *mut TF_Status,
+    item_type: &str,
+    items: impl FnOnce(&AttrList) -> Option<Vec<T>>,
+) {
+    let body = || {
+        // SAFETY: as the caller promises.
+        let (name, list) = unsafe { list(oper, attr_name)? };
+        let items = match &*list {
+            AttrList::Empty => Vec::new(),
+            other => items(other).ok_or_else(|| wrong_items(&name, other, item_type))?,
+        };
+        // SAFETY: as the caller promises.
+        unsafe { store_items(items.into_iter(), values, max) }
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, (), body) }
+}
+
 fn wrong_items(name: &str, list: &AttrList, expected: &str) -> tfcore_base::Error {
     let actual = AttrValue::List(Arc::new(list.clone())).type_name();
     invalid!(
@@ -281,20 +309,12 @@ pub unsafe extern "C" fn TF_OperationGetAttrIntList(
     max_values: c_int,
     status: *mut TF_Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (name, list) = unsafe { list(oper, attr_name)? };
-        match &*list {
-            AttrList::Empty => Ok(()),
-            // SAFETY: as the caller promises.
-            AttrList::Int(items) => unsafe {
-                store_items(items.iter().copied(), values, max_values)
-            },
-            other => Err(wrong_items(&name, other, "int")),
-        }
+    let items = |list: &AttrList| match list {
+        AttrList::Int(items) => Some(items.clone()),
+        _ => None,
     };
     // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    unsafe { store_list(oper, attr_name, values, max_values, status, "int", items) }
 }
 
 /// Stores a float attr.
@@ -324,20 +344,12 @@ pub unsafe extern "C" fn TF_OperationGetAttrFloatList(
     max_values: c_int,
     status: *mut TF_Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (name, list) = unsafe { list(oper, attr_name)? };
-        match &*list {
-            AttrList::Empty => Ok(()),
-            // SAFETY: as the caller promises.
-            AttrList::Float(items) => unsafe {
-                store_items(items.iter().copied(), values, max_values)
-            },
-            other => Err(wrong_items(&name, other, "float")),
-        }
+    let items = |list: &AttrList| match list {
+        AttrList::Float(items) => Some(items.clone()),
+        _ => None,
     };
     // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    unsafe { store_list(oper, attr_name, values, max_values, status, "float", items) }
 }
 
 /// Stores a bool attr.
@@ -369,20 +381,12 @@ pub unsafe extern "C" fn TF_OperationGetAttrBoolList(
     max_values: c_int,
     status: *mut TF_Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (name, list) = unsafe { list(oper, attr_name)? };
-        match &*list {
-            AttrList::Empty => Ok(()),
-            // SAFETY: as the caller promises.
-            AttrList::Bool(items) => unsafe {
-                store_items(items.iter().map(|&value| u8::from(value)), values, max_values)
-            },
-            other => Err(wrong_items(&name, other, "bool")),
-        }
+    let items = |list: &AttrList| match list {
+        AttrList::Bool(items) => Some(items.iter().map(|&value| u8::from(value)).collect()),
+        _ => None,
     };
     // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    unsafe { store_list(oper, attr_name, values, max_values, status, "bool", items) }
 }
 
 /// Stores a type attr.
@@ -414,20 +418,12 @@ pub unsafe extern "C" fn TF_OperationGetAttrTypeList(
     max_values: c_int,
     status: *mut TF_Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (name, list) = unsafe { list(oper, attr_name)? };
-        match &*list {
-            AttrList::Empty => Ok(()),
-            // SAFETY: as the caller promises.
-            AttrList::Type(items) => unsafe {
-                store_items(items.iter().map(|&dtype| dtype.into()), values, max_values)
-            },
-            other => Err(wrong_items(&name, other, "type")),
-        }
+    let items = |list: &AttrList| match list {
+        AttrList::Type(items) => Some(items.iter().map(|&dtype| dtype.into()).collect()),
+        _ => None,
     };
     // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    unsafe { store_list(oper, attr_name, values, max_values, status, "type", items) }
 }
 
 /// Stores the first `num_dims` dimensions of a shape attr, -1 for unknown ones.
