@@ -8,12 +8,10 @@ use crate::node::{Node, NodeId};
 impl Graph {
     /// The graph with its functions and versions.
     pub fn to_proto(&self) -> proto::GraphDef {
-        let library = self.library();
-        let is_empty = library.function.is_empty() && library.gradient.is_empty();
         let versions = self.versions();
         proto::GraphDef {
             node: self.nodes().iter().map(|node| to_proto(self, node, false)).collect(),
-            library: Some(if is_empty { Default::default() } else { library.clone() }),
+            library: Some(self.library().clone()),
             versions: Some(proto::VersionDef {
                 producer: versions.producer,
                 min_consumer: versions.min_consumer,

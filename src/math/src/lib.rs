@@ -6,7 +6,7 @@
 //!
 //! * [`pool`]: the thread pool and the parallel loop;
 //! * [`isa`]: one run-time choice of the vector instruction set for plain loops;
-//! * [`gemm`]: matrix products; [`conv`]: convolutions on top of them; [`window`] and [`volume`]: pooling windows;
+//! * [`gemm`]: matrix products; [`conv`]: convolutions on top of them; [`window`]: pooling windows;
 //! * [`wide`]: the types in which sums are kept;
 //! * [`reduce`]: reductions along one axis of an (outer, reduced, inner) layout;
 //! * [`elementary`]: vectorisable exponentials and their relatives;
@@ -19,6 +19,5 @@ pub mod isa;
 pub mod philox;
 pub mod pool;
 pub mod reduce;
-pub mod volume;
 pub mod wide;
 pub mod window;
