@@ -487,8 +487,7 @@ mod tests {
 
     fn subtract(a: Tensor, b: Tensor, parallel: Parallel<'_>) -> Tensor {
         let body = <BinaryForm<Subtract> as Make<f32, BinaryLoop>>::make();
-        let step =
-            Step { id: 1, resources: Arc::default(), buffers: Arc::default(), device: "".into() };
+        let step = Arc::new(Step::default());
         let mut inputs = [Value::Tensor(a), Value::Tensor(b)];
         let mut outputs = [Value::Absent];
         let mut ctx = OpContext::new(&mut inputs, &mut outputs, &[DType::FLOAT], &step, parallel);

@@ -7,6 +7,8 @@ use tfcore_base::{DType, Elem, Result, internal, invalid};
 use tfcore_math::pool::Parallel;
 use tfcore_tensor::{BufferPool, Elems, ElemsMut, Shape, Tensor};
 
+use crate::blocking::{BlockingKernel, Outputs};
+use crate::cancellation::Cancellation;
 use crate::resource::ResourceManager;
 use crate::variable::Variable;
 use crate::{Attrs, OpDef};
@@ -16,6 +18,11 @@ use crate::{Attrs, OpDef};
 pub trait Kernel: Send + Sync {
     /// Reads the inputs and sets every output.
     fn compute(&self, ctx: &mut OpContext<'_>) -> Result<()>;
+
+    /// The form that does not hold a thread, of a kernel that may have to wait.
+    fn blocking(&self) -> Option<&Arc<dyn BlockingKernel>> {
+        None
+    }
 }
 
 impl<F> Kernel for F
@@ -58,6 +65,7 @@ pub enum Value {
 }
 
 /// What all kernels of a step share.
+#[derive(Default)]
 pub struct Step {
     /// Unique among the steps of the process, and positive.
     pub id: i64,
@@ -65,6 +73,7 @@ pub struct Step {
     pub buffers: Arc<BufferPool>,
     /// The full name of the device, such as `/job:localhost/replica:0/task:0/device:CPU:0`.
     pub device: Arc<str>,
+    pub cancellation: Arc<Cancellation>,
 }
 
 /// A kernel's view of one execution.
@@ -72,7 +81,7 @@ pub struct OpContext<'a> {
     inputs: &'a mut [Value],
     outputs: &'a mut [Value],
     output_dtypes: &'a [DType],
-    step: &'a Step,
+    step: &'a Arc<Step>,
     parallel: Parallel<'a>,
 }
 
@@ -83,7 +92,7 @@ impl<'a> OpContext<'a> {
         inputs: &'a mut [Value],
         outputs: &'a mut [Value],
         output_dtypes: &'a [DType],
-        step: &'a Step,
+        step: &'a Arc<Step>,
         parallel: Parallel<'a>,
     ) -> OpContext<'a> {
         OpContext { inputs, outputs, output_dtypes, step, parallel }
@@ -101,7 +110,23 @@ impl<'a> OpContext<'a> {
         self.output_dtypes[index]
     }
 
-    pub fn step(&self) -> &'a Step {
+    pub(crate) fn output_dtypes(&self) -> &'a [DType] {
+        self.output_dtypes
+    }
+
+    /// Takes all inputs out of the context.
+    pub(crate) fn take_values(&mut self) -> SmallVec<[Value; 3]> {
+        self.inputs.iter_mut().map(std::mem::take).collect()
+    }
+
+    /// Sets all outputs.
+    pub(crate) fn set_values(&mut self, values: Outputs) {
+        for (output, value) in self.outputs.iter_mut().zip(values) {
+            *output = value;
+        }
+    }
+
+    pub fn step(&self) -> &'a Arc<Step> {
         self.step
     }
 

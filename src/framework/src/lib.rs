@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 mod attr;
+mod blocking;
+mod cancellation;
 mod convert;
 mod elementwise;
 pub mod geometry;
@@ -30,6 +32,8 @@ mod text_proto;
 mod variable;
 
 pub use attr::{AttrList, AttrValue, Attrs, Func};
+pub use blocking::{BlockingContext, BlockingKernel, Outputs, blocking_kernel};
+pub use cancellation::{Cancellation, CancellationToken};
 pub use convert::{full_shape_from_proto, shape_from_proto, shape_to_proto};
 pub use elementwise::{
     Binary, BinaryForm, BinaryKernel, BinaryLoop, Unary, UnaryForm, UnaryKernel, UnaryLoop,

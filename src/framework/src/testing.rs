@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use tfcore_base::{Result, internal, not_found};
 use tfcore_math::pool::Parallel;
-use tfcore_tensor::{BufferPool, PartialShape, Tensor};
+use tfcore_tensor::{PartialShape, Tensor};
 
 use crate::kernel::{KernelInit, OpContext, Step, Value};
-use crate::resource::ResourceManager;
 use crate::{AttrValue, Attrs, DeviceType, InferenceContext, OpDef, Operands, Registry};
 
 /// Attributes by name, such as `[("T", AttrValue::Type(DType::FLOAT))]`.
@@ -36,12 +35,10 @@ pub fn run_op(
     let kernel = registry.build_kernel(DeviceType::Cpu, &init)?;
     let mut inputs: Vec<Value> = inputs.iter().cloned().map(Value::Tensor).collect();
     let mut outputs = vec![Value::Absent; output_dtypes.len()];
-    let step = Step {
-        id: 1,
-        resources: Arc::new(ResourceManager::default()),
-        buffers: Arc::new(BufferPool::default()),
+    let step = Arc::new(Step {
         device: "/job:localhost/replica:0/task:0/device:CPU:0".into(),
-    };
+        ..Step::default()
+    });
     let mut ctx =
         OpContext::new(&mut inputs, &mut outputs, &output_dtypes, &step, Parallel::SERIAL);
     kernel.compute(&mut ctx)?;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tfcore_base::{DType, Result};
 use tfcore_framework::{
-    DeviceType, KernelInit, OpContext, Operands, ResourceManager, Step, Value, shape_from_tensor,
+    DeviceType, KernelInit, OpContext, Operands, Step, Value, shape_from_tensor,
 };
 use tfcore_math::pool::Parallel;
-use tfcore_tensor::{BufferPool, Dim, PartialShape, Shape, Tensor};
+use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 
 use crate::Graph;
 use crate::node::{Node, NodeId, OutputRef};
@@ -174,12 +174,7 @@ fn evaluate(
         inputs.push(Value::Tensor(values.get(&edge.source)?.clone()));
     }
     let mut outputs: SmallVec<[Value; 1]> = SmallVec::from_elem(Value::Absent, node.num_outputs());
-    let step = Step {
-        id: 1,
-        resources: Arc::new(ResourceManager::default()),
-        buffers: Arc::new(BufferPool::default()),
-        device: "".into(),
-    };
+    let step = Arc::new(Step::default());
     let mut ctx =
         OpContext::new(&mut inputs, &mut outputs, &node.output_dtypes, &step, Parallel::SERIAL);
     kernel.compute(&mut ctx).ok()?;
@@ -187,7 +182,7 @@ fn evaluate(
         .into_iter()
         .map(|value| match value {
             Value::Tensor(tensor) => Some(tensor),
-            Value::Absent | Value::Ref(_) => None,
+            _ => None,
         })
         .collect()
 }

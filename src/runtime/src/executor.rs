@@ -49,7 +49,7 @@ pub(crate) fn run(
 fn run_straight(
     plan: &Plan,
     slots: &mut [Value],
-    step: &Step,
+    step: &Arc<Step>,
     parallel: Parallel<'_>,
     trace: Option<&Trace>,
 ) -> Result<Vec<Tensor>> {
@@ -94,7 +94,7 @@ pub(crate) fn compute(
     node: &PlanNode,
     inputs: &mut [Value],
     outputs: &mut [Value],
-    step: &Step,
+    step: &Arc<Step>,
     parallel: Parallel<'_>,
     trace: Option<&Trace>,
 ) -> Result<()> {
@@ -133,9 +133,9 @@ pub(crate) fn fetched(index: usize, value: Value) -> Result<Tensor> {
 pub(crate) mod tests {
     use super::*;
     use tfcore_base::{Code, DType};
-    use tfcore_framework::{AttrValue, Registry, ResourceManager};
+    use tfcore_framework::{AttrValue, Registry};
     use tfcore_graph::{Graph, Node, NodeBuilder, NodeId, OutputRef};
-    use tfcore_tensor::{BufferPool, Shape};
+    use tfcore_tensor::Shape;
 
     use crate::plan::{Kernels, make_plan};
     use crate::prune::needed_nodes;
@@ -188,12 +188,7 @@ pub(crate) mod tests {
     }
 
     fn step() -> Arc<Step> {
-        Arc::new(Step {
-            id: 1,
-            resources: Arc::new(ResourceManager::default()),
-            buffers: Arc::new(BufferPool::default()),
-            device: "".into(),
-        })
+        Arc::default()
     }
 
     /// What both gears give for a plan fed with `x`.

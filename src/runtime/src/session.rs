@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use tfcore_base::{DType, Result, cancelled, invalid, out_of_range};
-use tfcore_framework::{Registry, ResourceManager, Step};
+use tfcore_framework::{Cancellation, Registry, ResourceManager, Step};
 use tfcore_graph::{Graph, Node, NodeId, OutputRef, is_valid_node_name};
 use tfcore_math::pool::Pool;
 use tfcore_proto as proto;
@@ -50,7 +50,8 @@ pub struct Session {
     devices: Vec<DeviceInfo>,
     soft_placement: bool,
     device: Arc<str>,
-    is_closed: AtomicBool,
+    /// Cancelled when the session is closed, and with it every step.
+    cancellation: Arc<Cancellation>,
     /// Held while nodes are taken in.
     extending: Mutex<()>,
 }
@@ -80,7 +81,7 @@ impl Session {
             device: devices[0].name_str().into(),
             devices,
             soft_placement: config.soft_placement,
-            is_closed: AtomicBool::new(false),
+            cancellation: Arc::default(),
             extending: Mutex::new(()),
         }
     }
@@ -115,9 +116,9 @@ impl Session {
         Ok(())
     }
 
-    /// Makes further runs fail. Closing twice is allowed.
+    /// Cancels the runs in progress and makes further ones fail. Closing twice is allowed.
     pub fn close(&self) {
-        self.is_closed.store(true, Ordering::Release);
+        self.cancellation.cancel();
     }
 
     /// Runs what the fetches and targets need.
@@ -125,7 +126,7 @@ impl Session {
     /// # Errors
     /// The request's, in the reference's words; else the first failing node's, with its name.
     pub fn run(&self, request: Request) -> Result<Outcome> {
-        if self.is_closed.load(Ordering::Acquire) {
+        if self.cancellation.is_cancelled() {
             return Err(cancelled!("Session has been closed."));
         }
         let (feeds, tensors): (Vec<OutputRef>, Vec<Tensor>) = request.feeds.into_iter().unzip();
@@ -141,6 +142,7 @@ impl Session {
             resources: self.resources.clone(),
             buffers: self.buffers.clone(),
             device: self.device.clone(),
+            cancellation: Arc::new(Cancellation::child_of(&self.cancellation)),
         });
         let trace = request.trace.then(|| Arc::new(Trace::new()));
         let tensors = executor::run(&plan, tensors, &step, self.pool.as_ref(), trace.as_ref())?;
