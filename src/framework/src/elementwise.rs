@@ -254,7 +254,7 @@ impl BinaryKernel {
         if !is_tiny || x.dtype() != self.body.output || !x.dtype().is_plain() {
             return Ok(None);
         }
-        let reused = match (x.is_exclusive(), y.is_exclusive()) {
+        let reused = match (ctx.is_reusable(0), ctx.is_reusable(1)) {
             (true, _) => 0,
             (_, true) => 1,
             _ => return Ok(None),

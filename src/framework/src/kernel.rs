@@ -76,9 +76,19 @@ pub struct Step {
     pub cancellation: Arc<Cancellation>,
 }
 
+/// Where an input lies among the values that a plan keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InputSlot {
+    pub slot: u32,
+    /// Whether nobody reads the value afterwards, this node's other inputs included.
+    pub last: bool,
+}
+
 /// A kernel's view of one execution.
 pub struct OpContext<'a> {
-    inputs: &'a mut [Value],
+    values: &'a mut [Value],
+    /// Where the inputs lie among the values; without it the values are the inputs.
+    inputs: Option<&'a [InputSlot]>,
     outputs: &'a mut [Value],
     output_dtypes: &'a [DType],
     step: &'a Arc<Step>,
@@ -95,11 +105,35 @@ impl<'a> OpContext<'a> {
         step: &'a Arc<Step>,
         parallel: Parallel<'a>,
     ) -> OpContext<'a> {
-        OpContext { inputs, outputs, output_dtypes, step, parallel }
+        OpContext { values: inputs, inputs: None, outputs, output_dtypes, step, parallel }
     }
 
+    /// The view of a kernel whose inputs lie among other values: they are neither moved nor cloned unless the
+    /// kernel takes them.
+    #[inline]
+    pub fn among(
+        values: &'a mut [Value],
+        inputs: &'a [InputSlot],
+        outputs: &'a mut [Value],
+        output_dtypes: &'a [DType],
+        step: &'a Arc<Step>,
+        parallel: Parallel<'a>,
+    ) -> OpContext<'a> {
+        OpContext { values, inputs: Some(inputs), outputs, output_dtypes, step, parallel }
+    }
+
+    #[inline]
     pub fn num_inputs(&self) -> usize {
-        self.inputs.len()
+        self.inputs.map_or(self.values.len(), <[_]>::len)
+    }
+
+    /// The place of input `index` among the values, and whether nobody reads it afterwards.
+    #[inline]
+    fn place(&self, index: usize) -> Option<(usize, bool)> {
+        match self.inputs {
+            None => Some((index, true)),
+            Some(inputs) => inputs.get(index).map(|input| (input.slot as usize, input.last)),
+        }
     }
 
     pub fn num_outputs(&self) -> usize {
@@ -116,7 +150,7 @@ impl<'a> OpContext<'a> {
 
     /// Takes all inputs out of the context.
     pub(crate) fn take_values(&mut self) -> SmallVec<[Value; 3]> {
-        self.inputs.iter_mut().map(std::mem::take).collect()
+        (0..self.num_inputs()).map(|index| self.take_value(index)).collect()
     }
 
     /// Sets all outputs.
@@ -145,7 +179,7 @@ impl<'a> OpContext<'a> {
     /// `Internal` if there is none, or it has been taken.
     #[inline]
     pub fn input(&self, index: usize) -> Result<&Tensor> {
-        match self.inputs.get(index) {
+        match self.value(index) {
             Some(Value::Tensor(tensor)) => Ok(tensor),
             _ => Err(internal!("Input {index} is not a tensor")),
         }
@@ -168,24 +202,47 @@ impl<'a> OpContext<'a> {
         tensor.scalar_value()
     }
 
-    /// Takes the tensor of input `index` out of the context, so that its buffer may be reused.
+    /// Takes the tensor of input `index` out of the context, so that its buffer may be reused; a clone if
+    /// somebody reads it afterwards.
     #[inline]
     pub fn take_input(&mut self, index: usize) -> Result<Tensor> {
-        match self.inputs.get_mut(index).map(std::mem::take) {
-            Some(Value::Tensor(tensor)) => Ok(tensor),
+        match self.take_value(index) {
+            Value::Tensor(tensor) => Ok(tensor),
             _ => Err(internal!("Input {index} is not a tensor")),
         }
     }
 
+    #[inline]
+    fn take_value(&mut self, index: usize) -> Value {
+        match self.place(index) {
+            Some((place, true)) => self.values.get_mut(place).map(std::mem::take),
+            Some((place, false)) => self.values.get(place).cloned(),
+            None => None,
+        }
+        .unwrap_or_default()
+    }
+
+    /// Whether the memory of input `index` would be the kernel's alone if it took the input.
+    #[inline]
+    pub fn is_reusable(&self, index: usize) -> bool {
+        match self.place(index) {
+            Some((place, true)) => {
+                matches!(self.values.get(place), Some(Value::Tensor(t)) if t.is_exclusive())
+            }
+            _ => false,
+        }
+    }
+
     /// Whatever input `index` is.
+    #[inline]
     pub fn value(&self, index: usize) -> Option<&Value> {
-        self.inputs.get(index)
+        self.place(index).and_then(|(place, _)| self.values.get(place))
     }
 
     /// The variable that the ref-typed input `index` refers to.
     #[inline]
     pub fn input_ref(&self, index: usize) -> Result<&Arc<Variable>> {
-        match self.inputs.get(index) {
+        match self.value(index) {
             Some(Value::Ref(variable)) => Ok(variable),
             _ => Err(internal!("Input {index} is not a reference")),
         }
@@ -231,8 +288,9 @@ impl<'a> OpContext<'a> {
     ) -> Result<(Tensor, Option<usize>)> {
         let dtype = self.output_dtypes[index].base();
         let reusable = inputs.iter().copied().find(|&input| {
-            matches!(&self.inputs[input], Value::Tensor(tensor)
-                if tensor.dtype() == dtype && tensor.count() == shape.count() && tensor.is_exclusive())
+            self.is_reusable(input)
+                && matches!(self.value(input), Some(Value::Tensor(tensor))
+                    if tensor.dtype() == dtype && tensor.count() == shape.count())
         });
         match reusable {
             Some(input) => Ok((self.take_input(input)?.with_shape(shape)?, Some(input))),

@@ -39,7 +39,9 @@ pub use elementwise::{
     Binary, BinaryForm, BinaryKernel, BinaryLoop, Unary, UnaryForm, UnaryKernel, UnaryLoop,
 };
 pub use inference::{HandleData, InferenceContext, Operands, ShapeAndType, shape_from_tensor};
-pub use kernel::{Kernel, KernelInit, OpContext, Step, Value, for_each_part, kernel, matching};
+pub use kernel::{
+    InputSlot, Kernel, KernelInit, OpContext, Step, Value, for_each_part, kernel, matching,
+};
 pub use op_def::{ArgDef, ArgKind, AttrDef, OpDef};
 pub use op_spec::OpSpec;
 pub use raw_attr::RawAttr;
