@@ -429,6 +429,6 @@ pub unsafe extern "C" fn TF_GraphVersions(
 pub unsafe extern "C" fn TF_GraphNumFunctions(g: *mut TF_Graph) -> c_int {
     quiet(0, || {
         // SAFETY: as the caller promises.
-        Ok(to_int(unsafe { get(g, "g")? }.shared.lock().library().function.len()))
+        Ok(to_int(unsafe { get(g, "g")? }.shared.lock().library().len()))
     })
 }

@@ -88,7 +88,7 @@ impl NodeBuilder {
             return Err(invalid!("Duplicate node name in graph: '{}'", self.name));
         }
         self.merge_colocations();
-        let Some(op) = graph.registry().def(&self.op) else {
+        let Some(op) = graph.find_op(&self.op) else {
             return Err(invalid!(
                 "{} while building NodeDef '{}'",
                 unknown_op(&self.op),

@@ -11,7 +11,7 @@ impl Graph {
         let versions = self.versions();
         proto::GraphDef {
             node: self.nodes().iter().map(|node| to_proto(self, node, false)).collect(),
-            library: Some(self.library().clone()),
+            library: Some(self.library().to_proto()),
             versions: Some(proto::VersionDef {
                 producer: versions.producer,
                 min_consumer: versions.min_consumer,

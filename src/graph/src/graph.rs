@@ -9,6 +9,7 @@ use tfcore_framework::{Attrs, HandleData, OpDef, Registry, shape_ops};
 use tfcore_proto as proto;
 use tfcore_tensor::PartialShape;
 
+use crate::library::{FunctionLibrary, Mark};
 use crate::node::{Edge, Node, NodeId, OutputRef, SINK, SOURCE};
 use crate::{Name, refine};
 
@@ -35,8 +36,8 @@ pub struct Graph {
     /// How many names lie in each scope: `a` and `a/b` for a node `a/b/c`.
     scopes: HashMap<Name, u32>,
     devices: HashMap<Name, ()>,
-    /// Functions as they were imported.
-    library: proto::FunctionDefLibrary,
+    /// Copied before it changes where a session or a function body shares it.
+    library: Arc<FunctionLibrary>,
     versions: Versions,
     require_shape_fns: bool,
 }
@@ -72,8 +73,7 @@ pub(crate) struct NewNode {
 pub(crate) struct Checkpoint {
     nodes: usize,
     versions: Versions,
-    functions: usize,
-    gradients: usize,
+    library: Mark,
 }
 
 impl Graph {
@@ -92,7 +92,7 @@ impl Graph {
             name_map: HashMap::new(),
             scopes: HashMap::new(),
             devices: HashMap::new(),
-            library: proto::FunctionDefLibrary::default(),
+            library: Arc::default(),
             versions,
             require_shape_fns: true,
         };
@@ -126,12 +126,18 @@ impl Graph {
         self.versions = versions;
     }
 
-    pub fn library(&self) -> &proto::FunctionDefLibrary {
+    /// The functions that nodes of the graph may call. A clone of the `Arc` is a snapshot.
+    pub fn library(&self) -> &Arc<FunctionLibrary> {
         &self.library
     }
 
-    pub(crate) fn library_mut(&mut self) -> &mut proto::FunctionDefLibrary {
-        &mut self.library
+    pub fn library_mut(&mut self) -> &mut FunctionLibrary {
+        Arc::make_mut(&mut self.library)
+    }
+
+    /// Gives the graph the functions of another one.
+    pub(crate) fn set_library(&mut self, library: Arc<FunctionLibrary>) {
+        self.library = library;
     }
 
     /// Whether ops without a shape function are refused; so by default.
@@ -143,14 +149,18 @@ impl Graph {
         self.require_shape_fns
     }
 
-    /// The definition of an op, or of a function of the graph.
+    /// The definition of an op, or the signature of a function of the graph.
     pub fn op_def(&self, name: &str) -> Option<proto::OpDef> {
-        let functions = self.library.function.iter().filter_map(|f| f.signature.as_ref());
-        let mut functions = functions.filter(|signature| signature.name == name);
-        match functions.next() {
-            Some(signature) => Some(signature.clone()),
+        match self.library.get(name) {
+            Some(function) => Some(function.def().signature.clone().unwrap_or_default()),
             None => self.registry.def(name).map(|def| def.to_proto()),
         }
+    }
+
+    /// The interface of nodes of type `op`: an op, or a function of the graph.
+    pub(crate) fn find_op(&self, op: &str) -> Option<Arc<OpDef>> {
+        // No function has the name of an op.
+        self.registry.def(op).or_else(|| self.library.get(op).map(|function| function.op().clone()))
     }
 
     /// The message for an op that nobody knows.
@@ -310,8 +320,7 @@ impl Graph {
         Checkpoint {
             nodes: self.nodes.len(),
             versions: self.versions.clone(),
-            functions: self.library.function.len(),
-            gradients: self.library.gradient.len(),
+            library: self.library.mark(),
         }
     }
 
@@ -319,8 +328,9 @@ impl Graph {
     pub(crate) fn restore(&mut self, checkpoint: Checkpoint) {
         self.truncate(checkpoint.nodes);
         self.versions = checkpoint.versions;
-        self.library.function.truncate(checkpoint.functions);
-        self.library.gradient.truncate(checkpoint.gradients);
+        if self.library.version() != checkpoint.library.version() {
+            self.library_mut().rewind(&checkpoint.library);
+        }
     }
 
     /// Adds the edge from a NextIteration to a Merge, which closes a loop.

@@ -3,8 +3,8 @@
 //! The stages follow the reference's: versions, functions, names, input map, edges, then the nodes in
 //! topological order, the back edges of loops, and what the caller wants returned.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tfcore_base::{DType, Result, invalid, not_found};
@@ -13,6 +13,7 @@ use tfcore_proto as proto;
 
 use crate::builder::{COLOCATION_ATTR, COLOCATION_PREFIX};
 use crate::graph::{GRAPH_VERSION, NewNode};
+use crate::library::Function;
 use crate::node::{Edge, NodeId, OutputRef, SOURCE};
 use crate::validate::{
     check_attrs, check_deprecation, check_input_count, is_valid_node_name, types_compatible,
@@ -77,6 +78,9 @@ pub struct ImportOptions {
     pub validate_colocation: bool,
     /// Whether names may begin with an underscore.
     pub allow_internal_ops: bool,
+    /// Whether `_output_shapes` attrs are compared with the inferred shapes and taken away; else they
+    /// stay as they are.
+    pub validate_shapes: bool,
 }
 
 impl Default for ImportOptions {
@@ -92,6 +96,7 @@ impl Default for ImportOptions {
             default_device: String::new(),
             validate_colocation: true,
             allow_internal_ops: false,
+            validate_shapes: true,
         }
     }
 }
@@ -195,48 +200,13 @@ impl Import<'_> {
     }
 
     fn add_functions(&mut self, library: proto::FunctionDefLibrary) -> Result<()> {
-        let name = |f: &proto::FunctionDef| {
-            f.signature.as_ref().map_or_else(String::new, |s| s.name.clone())
-        };
-        let functions = self.graph.library().function.iter().enumerate();
-        let mut known: HashMap<String, usize> = functions.map(|(at, f)| (name(f), at)).collect();
-        for function in library.function {
-            let functions = &mut self.graph.library_mut().function;
-            match known.entry(name(&function)) {
-                Entry::Vacant(entry) => {
-                    entry.insert(functions.len());
-                    functions.push(function);
-                }
-                Entry::Occupied(entry) if functions[*entry.get()] == function => {}
-                Entry::Occupied(_) => {
-                    return Err(invalid!(
-                        "Cannot add function '{}' because a different function with the same name \
-                         already exists.",
-                        name(&function)
-                    ));
-                }
-            }
+        let registry = self.graph.registry().clone();
+        for def in library.function {
+            self.graph.library_mut().add(&registry, Arc::new(Function::new(def)?))?;
         }
-        let gradients = self.graph.library().gradient.iter();
-        let mut known: HashMap<String, String> =
-            gradients.map(|g| (g.function_name.clone(), g.gradient_func.clone())).collect();
         for gradient in library.gradient {
-            match known.entry(gradient.function_name.clone()) {
-                Entry::Vacant(entry) => {
-                    entry.insert(gradient.gradient_func.clone());
-                    self.graph.library_mut().gradient.push(gradient);
-                }
-                Entry::Occupied(entry) if *entry.get() == gradient.gradient_func => {}
-                Entry::Occupied(entry) => {
-                    return Err(invalid!(
-                        "Cannot assign gradient function '{}' to '{}' because it already has gradient \
-                         function '{}'",
-                        gradient.gradient_func,
-                        gradient.function_name,
-                        entry.get()
-                    ));
-                }
-            }
+            let library = self.graph.library_mut();
+            library.add_gradient(&gradient.function_name, &gradient.gradient_func)?;
         }
         Ok(())
     }
@@ -433,13 +403,16 @@ impl Import<'_> {
     ) -> Result<()> {
         let mut def = std::mem::take(&mut self.nodes[position]);
         let name = self.final_name(&def.name);
-        let Some(op) = self.graph.registry().def(&def.op) else {
+        let Some(op) = self.graph.find_op(&def.op) else {
             return Err(not_found!("{}", unknown_op(&def.op)));
         };
         let mut attrs = Attrs::from_proto_with(std::mem::take(&mut def.attr), Some(&op));
         op.add_defaults(&mut attrs);
         self.fix_colocation(&def.name, &mut attrs)?;
-        let output_shapes = attrs.remove("_output_shapes");
+        let output_shapes = match self.options.validate_shapes {
+            true => attrs.remove("_output_shapes"),
+            false => None,
+        };
         attrs.shrink_to_fit();
         check_attrs(&name, &op, &attrs)?;
         let input_dtypes = op.input_dtypes(&attrs)?;

@@ -11,6 +11,8 @@ mod graph;
 #[cfg(test)]
 mod hostile_tests;
 mod import;
+mod instantiate;
+mod library;
 mod name;
 mod node;
 mod refine;
@@ -20,6 +22,8 @@ pub use builder::NodeBuilder;
 pub use export::node_to_proto;
 pub use graph::{Graph, Versions};
 pub use import::{ImportOptions, ImportResults, TensorRef};
+pub use instantiate::FunctionBody;
+pub use library::{Function, FunctionLibrary};
 pub use name::Name;
 pub use node::{Edge, Node, NodeId, OutputRef, SINK, SOURCE};
 pub use validate::is_valid_node_name;
