@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use tfcore_base::{Result, invalid, not_found, unimplemented_error};
 use tfcore_graph::{NodeId, OutputRef};
@@ -249,7 +250,8 @@ pub unsafe extern "C" fn TF_SessionRun(
         let session = unsafe { get(session, "session")? };
         session.extend_if_needed()?;
         // SAFETY: as above.
-        let trace = unsafe { wants_trace(run_options, run_metadata)? };
+        let options = unsafe { run_options_of(run_options, run_metadata)? };
+        let is_traced = options.trace_level != proto::RunOptions::NO_TRACE;
         let graph = &*session.graph;
         // SAFETY: as above.
         let request = unsafe {
@@ -263,7 +265,11 @@ pub unsafe extern "C" fn TF_SessionRun(
                     .iter()
                     .map(|&oper| target(oper, graph))
                     .collect::<Result<_>>()?,
-                trace,
+                trace: is_traced && !run_metadata.is_null(),
+                timeout: u64::try_from(options.timeout_in_ms)
+                    .ok()
+                    .filter(|&millis| millis > 0)
+                    .map(Duration::from_millis),
             }
         };
         let outcome = session.session.run(request)?;
@@ -283,23 +289,24 @@ pub unsafe extern "C" fn TF_SessionRun(
     unsafe { guard(status, (), body) }
 }
 
-/// Checks options and metadata, and tells whether the run's times are asked for.
+/// Reads the options of a run, and checks that the metadata can be stored.
 ///
 /// # Safety
 /// The buffers must be null or live.
-unsafe fn wants_trace(run_options: *const TF_Buffer, run_metadata: *mut TF_Buffer) -> Result<bool> {
+unsafe fn run_options_of(
+    run_options: *const TF_Buffer,
+    run_metadata: *mut TF_Buffer,
+) -> Result<proto::RunOptions> {
     // SAFETY: as the caller promises.
     if unsafe { run_metadata.as_ref() }.is_some_and(|buffer| !buffer.data.is_null()) {
         return Err(invalid!("Passing non-empty run_metadata is invalid."));
     }
     if run_options.is_null() {
-        return Ok(false);
+        return Ok(proto::RunOptions::default());
     }
     // SAFETY: as the caller promises.
     let bytes = unsafe { bytes(run_options, "run_options")? };
-    let options: proto::RunOptions =
-        tfcore_proto::decode(bytes).map_err(|_| invalid!("Unparseable RunOptions proto"))?;
-    Ok(options.trace_level != proto::RunOptions::NO_TRACE && !run_metadata.is_null())
+    tfcore_proto::decode(bytes).map_err(|_| invalid!("Unparseable RunOptions proto"))
 }
 
 /// # Safety

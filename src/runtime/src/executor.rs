@@ -1,123 +1,337 @@
-//! The straight gear: nodes one after the other on the caller's thread.
+//! The executor: chooses the gear of a plan, and runs nodes one after the other on the caller's thread.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use tfcore_base::{Result, internal, invalid};
-use tfcore_framework::{OpContext, Step, Value};
+use tfcore_base::{Result, cancelled, deadline_exceeded, internal, invalid, resource_exhausted};
+use tfcore_framework::{OpContext, Outputs, Step, Value};
 use tfcore_math::pool::{Parallel, Pool};
 use tfcore_tensor::Tensor;
 
-use crate::parallel;
-use crate::plan::{Input, Plan, PlanNode, Source};
+use crate::control::Inputs;
+use crate::functions::{Function, Functions};
+use crate::plan::{Action, Body, Gear, Plan, PlanNode, RefInput, Slots};
 use crate::trace::Trace;
+use crate::{flow, parallel};
 
 /// From this many nanoseconds a node on average, sharing nodes out pays for handing them over.
 const WORTH_SHARING_NANOS: u64 = 5_000;
+
+/// Functions may call each other so deep. Recursion that never ends is an error, not a crash.
+const MAX_DEPTH: u32 = 10_000;
+
+/// A call goes on with a new piece of stack if less than this is left, which is more than a call and a kernel use ...
+const STACK_LEFT: usize = 128 << 10;
+/// ... and the new piece has this size.
+const STACK_PIECE: usize = 2 << 20;
+
+/// What all plans of a step share.
+pub(crate) struct Run {
+    pub(crate) step: Arc<Step>,
+    pub(crate) pool: Option<Arc<Pool>>,
+    pub(crate) trace: Option<Arc<Trace>>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) functions: Arc<Functions>,
+}
+
+/// A step, seen from a plan that is so many calls deep in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Exec<'r> {
+    pub(crate) run: &'r Arc<Run>,
+    pub(crate) depth: u32,
+}
+
+impl<'r> Exec<'r> {
+    pub(crate) fn new(run: &'r Arc<Run>) -> Exec<'r> {
+        Exec { run, depth: 0 }
+    }
+
+    pub(crate) fn parallel(self) -> Parallel<'r> {
+        self.run.pool.as_ref().map_or(Parallel::SERIAL, |pool| Parallel::new(pool))
+    }
+
+    /// Whether the step is to go on.
+    ///
+    /// # Errors
+    /// `Cancelled` or `DeadlineExceeded`.
+    #[inline]
+    pub(crate) fn check(self) -> Result<()> {
+        if self.run.step.cancellation.is_cancelled() {
+            return Err(cancelled!("Step was cancelled"));
+        }
+        match self.run.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(timed_out()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The view of a function that is called.
+    pub(crate) fn deeper(self, callee: &Function) -> Result<Exec<'r>> {
+        if self.depth == MAX_DEPTH {
+            return Err(resource_exhausted!(
+                "Calls are nested deeper than {MAX_DEPTH}, at function '{}'",
+                callee.name()
+            ));
+        }
+        Ok(Exec { depth: self.depth + 1, ..self })
+    }
+}
+
+/// The error of a step whose time is over.
+pub(crate) fn timed_out() -> tfcore_base::Error {
+    deadline_exceeded!("Timed out waiting for notification")
+}
 
 /// Runs a plan on the fed tensors and returns the fetched ones.
 ///
 /// # Errors
 /// The first failing node's error, with its name.
-pub(crate) fn run(
-    plan: &Arc<Plan>,
-    feeds: Vec<Tensor>,
-    step: &Arc<Step>,
-    pool: Option<&Arc<Pool>>,
-    trace: Option<&Arc<Trace>>,
-) -> Result<Vec<Tensor>> {
-    if let Some(pool) = pool
-        && plan.is_wide
-        && plan.node_nanos.load(Ordering::Relaxed) >= WORTH_SHARING_NANOS
-    {
-        return parallel::run(plan, feeds, step, pool, trace);
-    }
-    let unused = plan.frames.lock().pop();
-    let mut slots = unused.unwrap_or_else(|| vec![Value::Absent; plan.num_slots]);
-    for (&slot, tensor) in plan.feeds.iter().zip(feeds) {
-        slots[slot as usize] = Value::Tensor(tensor);
-    }
-    let parallel = pool.map_or(Parallel::SERIAL, |pool| Parallel::new(pool));
-    let result = run_straight(plan, &mut slots, step, parallel, trace.map(|trace| &**trace));
-    slots.fill_with(Value::default);
-    plan.frames.lock().push(slots);
-    result
+pub(crate) fn run(plan: &Arc<Plan>, feeds: Vec<Tensor>, run: &Arc<Run>) -> Result<Vec<Tensor>> {
+    let args = feeds.into_iter().map(Value::Tensor).collect();
+    let results = run_plan(plan, args, Exec::new(run))?;
+    results.into_iter().enumerate().map(|(index, value)| fetched(index, value)).collect()
 }
 
-fn run_straight(
-    plan: &Plan,
-    slots: &mut [Value],
-    step: &Arc<Step>,
-    parallel: Parallel<'_>,
-    trace: Option<&Trace>,
-) -> Result<Vec<Tensor>> {
-    let is_first = plan.is_wide && plan.node_nanos.load(Ordering::Relaxed) == 0;
-    let start = is_first.then(Instant::now);
-    let mut inputs: Vec<Value> = Vec::new();
-    for node in &plan.nodes {
-        inputs.clear();
-        for input in &node.inputs {
-            let value = match input.source {
-                Source::Constant(number) => plan.constants[number as usize].clone(),
-                Source::Slot { slot, last: true } => std::mem::take(&mut slots[slot as usize]),
-                Source::Slot { slot, last: false } => slots[slot as usize].clone(),
-            };
-            inputs.push(prepare(value, input).map_err(|error| error.at_node(&node.name))?);
+/// Runs a function's plan on this thread.
+pub(crate) fn call(function: &Function, args: Inputs, exec: Exec<'_>) -> Result<Outputs> {
+    let exec = exec.deeper(function)?;
+    let plan = function.plan(&exec.run.functions, 0)?;
+    check_args(plan, function, &args)?;
+    stacker::maybe_grow(STACK_LEFT, STACK_PIECE, || run_plan(plan, args, exec))
+}
+
+/// Checks what a caller hands to a function.
+pub(crate) fn check_args(plan: &Plan, function: &Function, args: &[Value]) -> Result<()> {
+    if args.len() != plan.arg_dtypes.len() {
+        let (expected, got) = (plan.arg_dtypes.len(), args.len());
+        return Err(invalid!(
+            "Expected {expected} arguments for function '{}', got {got}",
+            function.name()
+        ));
+    }
+    for (index, (arg, expected)) in args.iter().zip(&plan.arg_dtypes).enumerate() {
+        match arg {
+            Value::Tensor(tensor) if tensor.dtype() != *expected => {
+                let got = tensor.dtype();
+                return Err(invalid!(
+                    "Expects arg[{index}] to be {expected} but {got} is provided"
+                ));
+            }
+            _ => {}
         }
-        let first = node.output as usize;
-        let outputs = &mut slots[first..first + node.output_dtypes.len()];
-        compute(node, &mut inputs, outputs, step, parallel, trace)?;
     }
-    if let Some(start) = start {
-        let nanos = start.elapsed().as_nanos() as u64 / plan.nodes.len().max(1) as u64;
-        plan.node_nanos.store(nanos.max(1), Ordering::Relaxed);
-    }
-    plan.fetches
-        .iter()
-        .enumerate()
-        .map(|(index, &source)| {
-            fetched(
-                index,
-                match source {
-                    Source::Constant(number) => plan.constants[number as usize].clone(),
-                    Source::Slot { slot, .. } => slots[slot as usize].clone(),
-                },
-            )
-        })
-        .collect()
+    Ok(())
 }
 
-/// Runs one kernel. A panic in it is a bug, which must not take the process down.
-pub(crate) fn compute(
-    node: &PlanNode,
-    inputs: &mut [Value],
-    outputs: &mut [Value],
-    step: &Arc<Step>,
-    parallel: Parallel<'_>,
-    trace: Option<&Trace>,
+/// Runs a plan to its end; this thread takes part.
+pub(crate) fn run_plan(plan: &Arc<Plan>, args: Inputs, exec: Exec<'_>) -> Result<Outputs> {
+    match &plan.gear {
+        Gear::Straight => run_straight(plan, args, exec),
+        Gear::Parallel(dependencies) => {
+            if let Some(pool) = &exec.run.pool
+                && dependencies.node_nanos.load(Ordering::Relaxed) >= WORTH_SHARING_NANOS
+            {
+                return parallel::run(plan, dependencies, args, pool, exec);
+            }
+            let is_first = dependencies.node_nanos.load(Ordering::Relaxed) == 0;
+            let start = is_first.then(Instant::now);
+            let result = run_straight(plan, args, exec)?;
+            if let Some(start) = start {
+                note_time(&dependencies.node_nanos, start, plan.body.nodes.len());
+            }
+            Ok(result)
+        }
+        Gear::Dataflow(dataflow) => flow::run(plan, dataflow, args, exec),
+    }
+}
+
+fn note_time(node_nanos: &AtomicU64, start: Instant, nodes: usize) {
+    let nanos = start.elapsed().as_nanos() as u64 / nodes.max(1) as u64;
+    node_nanos.store(nanos.max(1), Ordering::Relaxed);
+}
+
+fn run_straight(plan: &Plan, args: Inputs, exec: Exec<'_>) -> Result<Outputs> {
+    let body = &plan.body;
+    let mut slots = body.take_slots();
+    for (slot, arg) in slots.values[body.args()].iter_mut().zip(args) {
+        *slot = arg;
+    }
+    let done = run_range(body, 0..body.nodes.len(), &mut slots, exec);
+    let results = body.results.iter().map(|&slot| slots.values[slot as usize].clone()).collect();
+    body.give_back(slots);
+    done.map(|()| results)
+}
+
+/// Runs some nodes of a body, one after the other.
+///
+/// # Errors
+/// The failing node's error, with its name.
+pub(crate) fn run_range(
+    body: &Body,
+    range: Range<usize>,
+    slots: &mut Slots,
+    exec: Exec<'_>,
 ) -> Result<()> {
-    let start = trace.map(|_| Instant::now());
-    let mut ctx = OpContext::new(inputs, outputs, &node.output_dtypes, step, parallel);
-    catch_unwind(AssertUnwindSafe(|| node.kernel.compute(&mut ctx)))
-        .unwrap_or_else(|_| Err(internal!("The kernel of node '{}' panicked", node.name)))
-        .map_err(|error| error.at_node(&node.name))?;
-    if let (Some(trace), Some(start)) = (trace, start) {
+    // Where a panic happened; one guard for all nodes costs them nothing.
+    let mut at = range.start;
+    let end = range.end;
+    let mut go_on = || -> Result<()> {
+        while at < end {
+            exec.check()?;
+            let node = &body.nodes[at];
+            if body.may_be_dead && is_dead(node, slots) {
+                slots.dead[at] = true;
+                drop_unread(node, &mut slots.values);
+            } else {
+                run_in_place(node, &mut slots.values, exec)
+                    .map_err(|error| error.at_node(&node.name))?;
+                if body.may_be_dead {
+                    slots.dead[at] = false;
+                }
+            }
+            at += 1;
+        }
+        Ok(())
+    };
+    match catch_unwind(AssertUnwindSafe(&mut go_on)) {
+        Ok(result) => result,
+        Err(_) => Err(panicked(&body.nodes[at])),
+    }
+}
+
+/// A panic in a kernel is a bug, which must not take the process down.
+fn panicked(node: &PlanNode) -> tfcore_base::Error {
+    internal!("The kernel of node '{}' panicked", node.name).at_node(&node.name)
+}
+
+/// Whether a node must not run: something that it reads or runs after is dead.
+fn is_dead(node: &PlanNode, slots: &Slots) -> bool {
+    let is_absent = |slot: u32| matches!(slots.values[slot as usize], Value::Absent);
+    match node.action {
+        Action::Trigger => false,
+        Action::Merge => node.inputs.iter().all(|input| is_absent(input.slot)),
+        _ => {
+            node.inputs.iter().any(|input| is_absent(input.slot))
+                || node.controls.iter().any(|&control| slots.dead[control as usize])
+        }
+    }
+}
+
+fn drop_unread(node: &PlanNode, values: &mut [Value]) {
+    for &slot in &node.drops {
+        values[slot as usize] = Value::Absent;
+    }
+}
+
+/// Runs a node on the slots, in which its inputs and outputs lie.
+#[inline]
+fn run_in_place(node: &PlanNode, values: &mut [Value], exec: Exec<'_>) -> Result<()> {
+    let start = exec.run.trace.as_ref().map(|_| Instant::now());
+    // Outputs lie behind all inputs.
+    let (before, behind) = values.split_at_mut(node.output as usize);
+    let outputs = &mut behind[..node.num_outputs()];
+    match &node.action {
+        Action::Kernel(kernel) if node.refs.is_empty() => {
+            let dtypes = &node.output_dtypes;
+            let (step, parallel) = (&exec.run.step, exec.parallel());
+            let mut ctx = OpContext::among(before, &node.inputs, outputs, dtypes, step, parallel);
+            kernel.compute(&mut ctx)?;
+        }
+        _ => {
+            let inputs = node.inputs.iter().map(|input| {
+                let value = &mut before[input.slot as usize];
+                if input.last { std::mem::take(value) } else { value.clone() }
+            });
+            run_owned(node, inputs.collect(), outputs, exec)?;
+        }
+    }
+    drop_unread(node, values);
+    if let (Some(trace), Some(start)) = (&exec.run.trace, start) {
         trace.record(&node.name, &node.op.name, start);
     }
     Ok(())
 }
 
-/// The value as the kernel wants it: that of a variable, unless it asks for the variable itself.
-pub(crate) fn prepare(value: Value, input: &Input) -> Result<Value> {
-    match value {
-        Value::Ref(variable) if input.deref => variable.read().map(Value::Tensor),
-        Value::Ref(variable) if !input.may_be_uninitialized && !variable.is_initialized() => {
-            variable.read().map(Value::Tensor)
-        }
-        other => Ok(other),
+/// Runs a node on values of its own, traced and guarded.
+pub(crate) fn run_node(
+    node: &PlanNode,
+    inputs: Inputs,
+    outputs: &mut [Value],
+    exec: Exec<'_>,
+) -> Result<()> {
+    let start = exec.run.trace.as_ref().map(|_| Instant::now());
+    catch_unwind(AssertUnwindSafe(|| run_owned(node, inputs, outputs, exec)))
+        .unwrap_or_else(|_| Err(panicked(node)))
+        .map_err(|error| error.at_node(&node.name))?;
+    if let (Some(trace), Some(start)) = (&exec.run.trace, start) {
+        trace.record(&node.name, &node.op.name, start);
     }
+    Ok(())
+}
+
+fn run_owned(
+    node: &PlanNode,
+    mut inputs: Inputs,
+    outputs: &mut [Value],
+    exec: Exec<'_>,
+) -> Result<()> {
+    prepare(node, &mut inputs)?;
+    match &node.action {
+        Action::Kernel(kernel) => {
+            let dtypes = &node.output_dtypes;
+            let (step, parallel) = (&exec.run.step, exec.parallel());
+            kernel.compute(&mut OpContext::new(&mut inputs, outputs, dtypes, step, parallel))?;
+        }
+        Action::Forward => outputs[0] = inputs.swap_remove(0),
+        Action::Switch => {
+            let selected = selected_output(&inputs[1], outputs.len())?;
+            outputs[selected] = inputs.swap_remove(0);
+        }
+        Action::Merge => {
+            let index = inputs.iter().position(|input| !matches!(input, Value::Absent));
+            let index = index.ok_or_else(|| internal!("All inputs are dead"))?;
+            outputs[0] = inputs.swap_remove(index);
+            outputs[1] = Value::Tensor(Tensor::scalar(index as i32));
+        }
+        Action::Trigger => {}
+        Action::Control(control) => control.run(inputs, outputs, exec)?,
+    }
+    Ok(())
+}
+
+/// The output that a Switch forwards to.
+fn selected_output(selector: &Value, outputs: usize) -> Result<usize> {
+    let Value::Tensor(selector) = selector else { return Err(internal!("No predicate")) };
+    if selector.rank() != 0 {
+        return Err(invalid!(
+            "The second input must be a scalar, but it has shape {}",
+            selector.shape()
+        ));
+    }
+    match selector.scalar_value::<bool>() {
+        Ok(predicate) => Ok(usize::from(predicate)),
+        Err(_) => {
+            // A number that is none of the outputs' selects the last one.
+            let index = usize::try_from(selector.scalar_value::<i32>()?).unwrap_or(usize::MAX);
+            Ok(index.min(outputs - 1))
+        }
+    }
+}
+
+/// Makes inputs what the kernel wants: the value of a variable, unless it asks for the variable itself.
+pub(crate) fn prepare(node: &PlanNode, inputs: &mut [Value]) -> Result<()> {
+    for (value, wanted) in inputs.iter_mut().zip(&node.refs) {
+        if let Value::Ref(variable) = value {
+            let RefInput { deref, may_be_uninitialized } = *wanted;
+            if deref || !(may_be_uninitialized || variable.is_initialized()) {
+                *value = Value::Tensor(variable.read()?);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The tensor of fetch `index`.
@@ -137,8 +351,7 @@ pub(crate) mod tests {
     use tfcore_graph::{Graph, Node, NodeBuilder, NodeId, OutputRef};
     use tfcore_tensor::Shape;
 
-    use crate::plan::{Kernels, make_plan};
-    use crate::prune::needed_nodes;
+    use crate::planner::{Kernels, Planner};
 
     /// Negation and addition of floats, and an Exp that panics.
     pub(crate) fn registry() -> Arc<Registry> {
@@ -177,25 +390,38 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn plan_of(graph: &Graph, feeds: &[OutputRef], fetches: &[OutputRef]) -> Plan {
-        let nodes = nodes_of(graph);
-        let order = needed_nodes(&nodes, feeds, fetches, &[]).unwrap();
-        let kernels = Kernels::default();
-        make_plan(graph.registry(), &kernels, &nodes, &order, feeds, fetches).unwrap()
+        let functions = Arc::new(Functions::new(graph.registry().clone()));
+        functions.set_library(graph.library());
+        let planner = Planner {
+            registry: graph.registry(),
+            functions: &functions,
+            kernels: &Kernels::default(),
+            nodes: &nodes_of(graph),
+            depth: 0,
+        };
+        planner.plan(feeds, fetches, &[]).unwrap()
     }
 
     pub(crate) fn vector(values: &[f32]) -> Tensor {
         Tensor::from_slice(Shape::vector(values.len()), values).unwrap()
     }
 
-    fn step() -> Arc<Step> {
-        Arc::default()
+    pub(crate) fn run_of(graph: &Graph, pool: Option<Arc<Pool>>) -> Arc<Run> {
+        let functions = Arc::new(Functions::new(graph.registry().clone()));
+        Arc::new(Run { step: Arc::default(), pool, trace: None, deadline: None, functions })
     }
 
     /// What both gears give for a plan fed with `x`.
-    fn both_gears(plan: Plan, x: &Tensor) -> [Result<Vec<Tensor>>; 2] {
-        let (plan, step, pool) = (Arc::new(plan), step(), Arc::new(Pool::new(3)));
-        let straight = run(&plan, vec![x.clone()], &step, None, None);
-        [straight, parallel::run(&plan, vec![x.clone()], &step, &pool, None)]
+    fn both_gears(graph: &Graph, plan: Plan, x: &Tensor) -> [Result<Vec<Tensor>>; 2] {
+        let plan = Arc::new(plan);
+        let straight = run(&plan, vec![x.clone()], &run_of(graph, None));
+        let Gear::Parallel(dependencies) = &plan.gear else { return [straight.clone(), straight] };
+        let pool = Arc::new(Pool::new(3));
+        let run = run_of(graph, Some(pool.clone()));
+        let args = [Value::Tensor(x.clone())].into_iter().collect();
+        let results = parallel::run(&plan, dependencies, args, &pool, Exec::new(&run));
+        let tensors = |results: Outputs| results.into_iter().map(|v| fetched(0, v)).collect();
+        [straight, results.and_then(tensors)]
     }
 
     #[test]
@@ -211,7 +437,7 @@ pub(crate) mod tests {
         for _ in 0..50 {
             // Values that are fetched, or read twice, must not be overwritten by those that follow.
             let plan = plan_of(&graph, &[x], &[last, a, sum, a]);
-            for result in both_gears(plan, &fed) {
+            for result in both_gears(&graph, plan, &fed) {
                 let values: Vec<Vec<f32>> =
                     result.unwrap().iter().map(|t| t.as_slice().unwrap().to_vec()).collect();
                 assert_eq!(values, [[-2.0, 4.0], [-1.0, 2.0], [-3.0, 6.0], [-1.0, 2.0]]);
@@ -232,7 +458,7 @@ pub(crate) mod tests {
             let inputs = if op == "Exp" { &[x][..] } else { &[] };
             let bad = add(&mut graph, op, "bad", inputs);
             let sum = add(&mut graph, "AddV2", "sum", &[x, bad]);
-            for result in both_gears(plan_of(&graph, &[x], &[sum]), &vector(&[1.0])) {
+            for result in both_gears(&graph, plan_of(&graph, &[x], &[sum]), &vector(&[1.0])) {
                 let error = result.unwrap_err();
                 assert_eq!(error.code(), code);
                 assert!(error.message().contains(message), "{error}");

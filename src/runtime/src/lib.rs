@@ -4,12 +4,22 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod control;
+mod dataflow;
 mod device;
 mod executor;
+mod flow;
+mod frames;
+mod functions;
+mod lift;
+#[cfg(test)]
+mod loop_tests;
 mod parallel;
 mod place;
 mod plan;
+mod planner;
 mod prune;
+mod queue;
 mod session;
 mod trace;
 

@@ -6,20 +6,20 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 use tfcore_base::{Error, Result};
-use tfcore_framework::{Step, Value};
-use tfcore_math::pool::{Parallel, Pool};
-use tfcore_tensor::Tensor;
+use tfcore_framework::{Outputs, Value};
+use tfcore_math::pool::Pool;
 
-use crate::executor::{compute, fetched, prepare};
-use crate::plan::{Plan, Source};
-use crate::trace::Trace;
+use crate::control::Inputs;
+use crate::executor::{Exec, Run, run_node};
+use crate::plan::{Dependencies, Plan};
 
-/// One run in progress.
-struct Run {
+/// One run of a plan in progress.
+struct Race {
     plan: Arc<Plan>,
-    step: Arc<Step>,
+    dependencies: Arc<Dependencies>,
+    run: Arc<Run>,
+    depth: u32,
     pool: Arc<Pool>,
-    trace: Option<Arc<Trace>>,
     slots: Vec<Mutex<Value>>,
     /// For each slot, the reads that are still to come; the last one moves the value out.
     readers: Vec<AtomicU32>,
@@ -38,58 +38,55 @@ struct Outcome {
     is_done: bool,
 }
 
-/// Runs a plan on the fed tensors and returns the fetched ones.
+/// Runs a plan on this thread and those of the pool.
 pub(crate) fn run(
     plan: &Arc<Plan>,
-    feeds: Vec<Tensor>,
-    step: &Arc<Step>,
+    dependencies: &Arc<Dependencies>,
+    args: Inputs,
     pool: &Arc<Pool>,
-    trace: Option<&Arc<Trace>>,
-) -> Result<Vec<Tensor>> {
-    let dependencies = &plan.dependencies;
-    let run = Arc::new(Run {
+    exec: Exec<'_>,
+) -> Result<Outputs> {
+    let body = &plan.body;
+    let race = Arc::new(Race {
         plan: plan.clone(),
-        step: step.clone(),
+        dependencies: dependencies.clone(),
+        run: exec.run.clone(),
+        depth: exec.depth,
         pool: pool.clone(),
-        trace: trace.cloned(),
-        slots: (0..plan.num_slots).map(|_| Mutex::default()).collect(),
+        slots: (0..body.num_slots).map(|_| Mutex::default()).collect(),
         readers: dependencies.readers.iter().map(|&count| AtomicU32::new(count)).collect(),
         pending: dependencies.pending.iter().map(|&count| AtomicU32::new(count)).collect(),
-        remaining: AtomicUsize::new(plan.nodes.len()),
+        remaining: AtomicUsize::new(body.nodes.len()),
         failed: AtomicBool::new(false),
         outcome: Mutex::default(),
         finished: Condvar::new(),
     });
-    for (&slot, tensor) in plan.feeds.iter().zip(feeds) {
-        *run.slots[slot as usize].lock() = Value::Tensor(tensor);
+    for (slot, arg) in body.args().zip(args) {
+        *race.slots[slot].lock() = arg;
     }
-    let ready = (0..plan.nodes.len()).filter(|&number| dependencies.pending[number] == 0);
+    let ready = (0..body.nodes.len()).filter(|&number| dependencies.pending[number] == 0);
     // The caller works too: it takes the first of the ready nodes.
     let mut ready = ready.map(|number| number as u32);
     let first = ready.next();
-    ready.for_each(|number| run.spawn(number));
+    ready.for_each(|number| race.spawn(number));
     if let Some(first) = first {
-        run.work(first);
+        race.work(first);
     }
-    let mut outcome = run.outcome.lock();
-    while !outcome.is_done && run.remaining.load(Ordering::Acquire) > 0 {
-        run.finished.wait(&mut outcome);
+    let mut outcome = race.outcome.lock();
+    while !outcome.is_done && race.remaining.load(Ordering::Acquire) > 0 {
+        race.finished.wait(&mut outcome);
     }
     if let Some(error) = outcome.error.take() {
         return Err(error);
     }
     drop(outcome);
-    plan.fetches
-        .iter()
-        .enumerate()
-        .map(|(index, &source)| fetched(index, run.read(source)))
-        .collect()
+    Ok(body.results.iter().map(|&slot| race.read(slot)).collect())
 }
 
-impl Run {
+impl Race {
     fn spawn(self: &Arc<Self>, number: u32) {
-        let run = self.clone();
-        self.pool.spawn(Box::new(move || run.work(number)));
+        let race = self.clone();
+        self.pool.spawn(Box::new(move || race.work(number)));
     }
 
     /// Runs a node, then one of those that it made ready, and so on.
@@ -101,7 +98,7 @@ impl Run {
             {
                 self.fail(error);
             }
-            for &waiting in &self.plan.dependencies.waiting[number as usize] {
+            for &waiting in &self.dependencies.waiting[number as usize] {
                 if self.pending[waiting as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
                     match next {
                         None => next = Some(waiting),
@@ -123,16 +120,13 @@ impl Run {
     }
 
     fn execute(&self, number: usize) -> Result<()> {
-        let node = &self.plan.nodes[number];
-        let mut inputs: SmallVec<[Value; 3]> = SmallVec::with_capacity(node.inputs.len());
-        for input in &node.inputs {
-            let value = prepare(self.read(input.source), input);
-            inputs.push(value.map_err(|error| error.at_node(&node.name))?);
-        }
+        let exec = Exec { run: &self.run, depth: self.depth };
+        exec.check()?;
+        let node = &self.plan.body.nodes[number];
+        let inputs: Inputs = node.inputs.iter().map(|input| self.read(input.slot)).collect();
         let mut outputs: SmallVec<[Value; 1]> =
-            SmallVec::from_elem(Value::Absent, node.output_dtypes.len());
-        let parallel = Parallel::new(&self.pool);
-        compute(node, &mut inputs, &mut outputs, &self.step, parallel, self.trace.as_deref())?;
+            SmallVec::from_elem(Value::Absent, node.num_outputs());
+        run_node(node, inputs, &mut outputs, exec)?;
         for (index, value) in outputs.into_iter().enumerate() {
             let slot = node.output as usize + index;
             if self.readers[slot].load(Ordering::Relaxed) > 0 {
@@ -142,17 +136,16 @@ impl Run {
         Ok(())
     }
 
-    /// The value at `source`; the last reader of a slot takes it away.
-    fn read(&self, source: Source) -> Value {
-        match source {
-            Source::Constant(number) => self.plan.constants[number as usize].clone(),
-            Source::Slot { slot, .. } => {
-                let mut value = self.slots[slot as usize].lock();
-                match self.readers[slot as usize].fetch_sub(1, Ordering::AcqRel) {
-                    1 => std::mem::take(&mut value),
-                    _ => value.clone(),
-                }
-            }
+    /// The value in `slot`; the last reader takes it away.
+    fn read(&self, slot: u32) -> Value {
+        let slot = slot as usize;
+        if let Some(constant) = self.plan.body.constants.get(slot) {
+            return constant.clone();
+        }
+        let mut value = self.slots[slot].lock();
+        match self.readers[slot].fetch_sub(1, Ordering::AcqRel) {
+            1 => std::mem::take(&mut value),
+            _ => value.clone(),
         }
     }
 }

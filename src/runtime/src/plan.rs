@@ -1,275 +1,153 @@
-//! `Plan`: a request made ready to run again and again.
+//! `Plan`: a request, or a function, made ready to run again and again.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use tfcore_base::{DType, Result};
-use tfcore_framework::{DeviceType, Kernel, KernelInit, OpDef, Registry, Value};
-use tfcore_graph::{Name, Node, NodeId, OutputRef};
-use tfcore_tensor::Tensor;
+use tfcore_base::DType;
+use tfcore_framework::{InputSlot, Kernel, OpDef, Value};
+use tfcore_graph::Name;
 
-/// Where a kernel finds an input.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Source {
-    /// In a slot. The last reader in program order moves the value out, so that it can reuse the memory.
-    Slot { slot: u32, last: bool },
-    /// Among the plan's constants.
-    Constant(u32),
+use crate::control::Control;
+use crate::dataflow::Dataflow;
+
+/// What a node of a plan does.
+pub(crate) enum Action {
+    Kernel(Arc<dyn Kernel>),
+    /// Hands its input on: the ends of a frame.
+    Forward,
+    /// Hands its first input to the output that the second one names; the other outputs are dead.
+    Switch,
+    /// Hands on the input that is not dead, and its index.
+    Merge,
+    /// Runs even if what it waits for is dead.
+    Trigger,
+    /// Runs other plans.
+    Control(Box<Control>),
 }
 
 /// One node of a plan.
 pub(crate) struct PlanNode {
     pub(crate) name: Name,
     pub(crate) op: Arc<OpDef>,
-    pub(crate) kernel: Arc<dyn Kernel>,
-    pub(crate) inputs: SmallVec<[Input; 3]>,
-    /// The first slot of the outputs; they lie side by side.
+    pub(crate) action: Action,
+    pub(crate) inputs: SmallVec<[InputSlot; 3]>,
+    /// The first slot of the outputs; they lie side by side, behind those of all inputs.
     pub(crate) output: u32,
     pub(crate) output_dtypes: SmallVec<[DType; 8]>,
+    /// The nodes of the plan that it runs after without reading them.
+    pub(crate) controls: SmallVec<[u32; 2]>,
+    /// Slots that nobody reads after it.
+    pub(crate) drops: SmallVec<[u32; 3]>,
+    /// How inputs that may hold variables are to be handed to the kernel; empty if there are none.
+    pub(crate) refs: SmallVec<[RefInput; 3]>,
 }
 
-/// An input of a node of a plan.
+impl PlanNode {
+    pub(crate) fn num_outputs(&self) -> usize {
+        self.output_dtypes.len()
+    }
+
+    /// The kernel's form that does not hold a thread while it waits.
+    pub(crate) fn blocking(&self) -> Option<&Arc<dyn tfcore_framework::BlockingKernel>> {
+        match &self.action {
+            Action::Kernel(kernel) => kernel.blocking(),
+            _ => None,
+        }
+    }
+}
+
+/// What a kernel wants of an input that may be a variable.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Input {
-    pub(crate) source: Source,
-    /// Whether the kernel wants the value of a variable rather than the variable.
+pub(crate) struct RefInput {
+    /// Its value rather than the variable.
     pub(crate) deref: bool,
     /// Whether the variable may be without a value.
     pub(crate) may_be_uninitialized: bool,
 }
 
+/// Nodes in an order in which they can run one after the other, and the slots through which values
+/// pass: first those of the constants, then those of the arguments, then the nodes' outputs.
+#[derive(Default)]
+pub(crate) struct Body {
+    pub(crate) nodes: Vec<PlanNode>,
+    pub(crate) constants: Vec<Value>,
+    pub(crate) num_args: usize,
+    pub(crate) num_slots: usize,
+    /// The slots of what the plan yields.
+    pub(crate) results: Vec<u32>,
+    /// Whether a value may be dead, so that nodes have to look.
+    pub(crate) may_be_dead: bool,
+    /// The slots of finished runs, to be used again.
+    pub(crate) spare: Mutex<Vec<Slots>>,
+}
+
+/// The values of a run.
+#[derive(Default)]
+pub(crate) struct Slots {
+    pub(crate) values: Vec<Value>,
+    /// For each node whether it was dead, if the body asks.
+    pub(crate) dead: Vec<bool>,
+}
+
+impl Body {
+    /// Slots with the constants in them.
+    pub(crate) fn take_slots(&self) -> Slots {
+        if let Some(slots) = self.spare.lock().pop() {
+            return slots;
+        }
+        let mut values = self.constants.clone();
+        values.resize(self.num_slots, Value::Absent);
+        Slots { values, dead: vec![false; if self.may_be_dead { self.nodes.len() } else { 0 }] }
+    }
+
+    /// Takes slots back.
+    pub(crate) fn give_back(&self, mut slots: Slots) {
+        slots.values[self.constants.len()..].fill_with(Value::default);
+        self.spare.lock().push(slots);
+    }
+
+    /// The slots of the arguments.
+    pub(crate) fn args(&self) -> std::ops::Range<usize> {
+        self.constants.len()..self.constants.len() + self.num_args
+    }
+}
+
+/// Which part of the executor runs a plan.
+pub(crate) enum Gear {
+    /// One node after the other.
+    Straight,
+    /// One after the other or, if the nodes are worth it, side by side.
+    Parallel(Arc<Dependencies>),
+    /// With frames, or nodes that wait for other nodes of the run.
+    Dataflow(Arc<Dataflow>),
+}
+
 /// Who waits for whom, for running side by side.
+#[derive(Default)]
 pub(crate) struct Dependencies {
     /// For each node, how many others it waits for.
     pub(crate) pending: Vec<u32>,
     /// For each node, those that wait for it.
     pub(crate) waiting: Vec<SmallVec<[u32; 2]>>,
-    /// For each slot, how often it is read, fetches included.
+    /// For each slot, how often it is read, results included.
     pub(crate) readers: Vec<u32>,
-}
-
-/// A request made ready: kernels, slots and order.
-pub(crate) struct Plan {
-    /// In an order in which they can run one after the other.
-    pub(crate) nodes: Vec<PlanNode>,
-    pub(crate) constants: Vec<Value>,
-    pub(crate) num_slots: usize,
-    /// The slot of each feed.
-    pub(crate) feeds: Vec<u32>,
-    pub(crate) fetches: Vec<Source>,
-    pub(crate) dependencies: Dependencies,
-    /// Whether enough nodes can run side by side for sharing them out.
-    pub(crate) is_wide: bool,
-    /// Slots of finished runs, to be used again.
-    pub(crate) frames: Mutex<Vec<Vec<Value>>>,
     /// How long a node takes on average, in nanoseconds; 0 before the first run.
-    pub(crate) node_nanos: std::sync::atomic::AtomicU64,
+    pub(crate) node_nanos: AtomicU64,
 }
 
-/// Kernels by node: a node has one kernel, whichever plans it is in, because kernels may hold state.
-pub(crate) type Kernels = Mutex<HashMap<NodeId, Arc<dyn Kernel>>>;
-
-/// Makes the plan of a request from the nodes that it needs, each after those it reads.
-pub(crate) fn make_plan(
-    registry: &Registry,
-    kernels: &Kernels,
-    nodes: &[Arc<Node>],
-    order: &[NodeId],
-    feeds: &[OutputRef],
-    fetches: &[OutputRef],
-) -> Result<Plan> {
-    let mut builder = PlanBuilder::default();
-    for &feed in feeds {
-        let slot = builder.new_slot();
-        builder.sources.insert(feed, Source::Slot { slot, last: false });
-        builder.feeds.push(slot);
-    }
-    for id in order {
-        builder.add_node(registry, kernels, &nodes[id.index()])?;
-    }
-    Ok(builder.finish(fetches))
+/// A request, or a function, made ready.
+pub(crate) struct Plan {
+    pub(crate) body: Body,
+    pub(crate) gear: Gear,
+    /// What the fed values must be, in order of the arguments.
+    pub(crate) arg_dtypes: Vec<DType>,
 }
 
-#[derive(Default)]
-struct PlanBuilder {
-    nodes: Vec<PlanNode>,
-    constants: Vec<Value>,
-    num_slots: u32,
-    feeds: Vec<u32>,
-    sources: HashMap<OutputRef, Source>,
-    /// The plan's number for a node of the graph; constants have none.
-    numbers: HashMap<NodeId, u32>,
-    /// The node that fills a slot.
-    writers: Vec<Option<u32>>,
-    waits_for: Vec<SmallVec<[u32; 4]>>,
-}
-
-impl PlanBuilder {
-    fn new_slot(&mut self) -> u32 {
-        self.num_slots += 1;
-        self.writers.push(None);
-        self.num_slots - 1
-    }
-
-    fn add_node(&mut self, registry: &Registry, kernels: &Kernels, node: &Node) -> Result<()> {
-        if let Some(tensor) = constant(node)? {
-            let number = self.constants.len() as u32;
-            self.constants.push(Value::Tensor(tensor));
-            self.sources.entry(OutputRef::new(node.id, 0)).or_insert(Source::Constant(number));
-            return Ok(());
-        }
-        let number = self.nodes.len() as u32;
-        let kernel = kernel_of(registry, kernels, node)?;
-        let mut waits_for: SmallVec<[u32; 4]> = SmallVec::new();
-        let mut inputs = SmallVec::with_capacity(node.inputs.len());
-        for (edge, dtype) in node.inputs.iter().zip(&node.input_dtypes) {
-            let source = self.sources[&edge.source];
-            if let Source::Slot { slot, .. } = source {
-                waits_for.extend(self.writers[slot as usize]);
-            }
-            inputs.push(Input {
-                source,
-                deref: !dtype.is_ref(),
-                may_be_uninitialized: node.op.allows_uninitialized_input,
-            });
-        }
-        waits_for.extend(node.control_inputs.iter().filter_map(|id| self.numbers.get(id).copied()));
-        waits_for.sort_unstable();
-        waits_for.dedup();
-        self.waits_for.push(waits_for);
-        self.numbers.insert(node.id, number);
-        let output = self.num_slots;
-        for index in 0..node.num_outputs() {
-            let slot = self.new_slot();
-            self.writers[slot as usize] = Some(number);
-            // A fed output keeps the value it was fed.
-            self.sources
-                .entry(OutputRef::new(node.id, index))
-                .or_insert(Source::Slot { slot, last: false });
-        }
-        self.nodes.push(PlanNode {
-            name: node.name.clone(),
-            op: node.op.clone(),
-            kernel,
-            inputs,
-            output,
-            output_dtypes: node.output_dtypes.clone(),
-        });
-        Ok(())
-    }
-
-    fn finish(mut self, fetches: &[OutputRef]) -> Plan {
-        let fetches: Vec<Source> = fetches.iter().map(|fetch| self.sources[fetch]).collect();
-        let mut readers = vec![0u32; self.num_slots as usize];
-        let mut is_read_later = vec![false; self.num_slots as usize];
-        for fetch in &fetches {
-            if let Source::Slot { slot, .. } = fetch {
-                readers[*slot as usize] += 1;
-                is_read_later[*slot as usize] = true;
-            }
-        }
-        for node in self.nodes.iter_mut().rev() {
-            for input in node.inputs.iter_mut().rev() {
-                if let Source::Slot { slot, last } = &mut input.source {
-                    readers[*slot as usize] += 1;
-                    *last = !std::mem::replace(&mut is_read_later[*slot as usize], true);
-                }
-            }
-        }
-        let pending: Vec<u32> = self.waits_for.iter().map(|list| list.len() as u32).collect();
-        let mut waiting = vec![SmallVec::new(); self.nodes.len()];
-        for (number, list) in self.waits_for.iter().enumerate() {
-            for &other in list {
-                waiting[other as usize].push(number as u32);
-            }
-        }
-        Plan {
-            is_wide: is_wide(&self.waits_for),
-            nodes: self.nodes,
-            constants: self.constants,
-            num_slots: self.num_slots as usize,
-            feeds: self.feeds,
-            fetches,
-            dependencies: Dependencies { pending, waiting, readers },
-            frames: Mutex::new(Vec::new()),
-            node_nanos: std::sync::atomic::AtomicU64::new(0),
-        }
-    }
-}
-
-/// Whether on average one and a half nodes or more can run at a time.
-fn is_wide(waits_for: &[SmallVec<[u32; 4]>]) -> bool {
-    let mut depths: Vec<usize> = Vec::with_capacity(waits_for.len());
-    for list in waits_for {
-        let depth = list.iter().map(|&other| depths[other as usize] + 1).max().unwrap_or(1);
-        depths.push(depth);
-    }
-    let longest = depths.iter().copied().max().unwrap_or(1);
-    waits_for.len() * 2 >= longest * 3
-}
-
-/// The value of a Const.
-fn constant(node: &Node) -> Result<Option<Tensor>> {
-    if &*node.op.name != "Const" {
-        return Ok(None);
-    }
-    let tensor = node.attrs.tensor("value")?.tensor().map_err(|error| error.at_node(&node.name))?;
-    if tensor.dtype() != node.output_dtypes[0] {
-        let error = tfcore_base::invalid!(
-            "Type mismatch between value ({}) and dtype ({})",
-            tensor.dtype(),
-            node.output_dtypes[0]
-        );
-        return Err(error.at_node(&node.name));
-    }
-    Ok(Some(tensor))
-}
-
-fn kernel_of(registry: &Registry, kernels: &Kernels, node: &Node) -> Result<Arc<dyn Kernel>> {
-    if let Some(kernel) = kernels.lock().get(&node.id) {
-        return Ok(kernel.clone());
-    }
-    let init = KernelInit {
-        name: &node.name,
-        op: &node.op,
-        attrs: &node.attrs,
-        input_dtypes: &node.input_dtypes,
-        output_dtypes: &node.output_dtypes,
-    };
-    let kernel: Arc<dyn Kernel> = registry
-        .build_kernel(DeviceType::Cpu, &init)
-        .map_err(|error| error.at_node(&node.name))?
-        .into();
-    // Another thread may have been faster; its kernel may hold state by now.
-    Ok(kernels.lock().entry(node.id).or_insert(kernel).clone())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::executor::tests::{add, plan_of, registry};
-    use tfcore_graph::Graph;
-
-    #[test]
-    fn the_last_reader_may_reuse_a_value() {
-        let mut graph = Graph::new(registry());
-        let x = add(&mut graph, "Placeholder", "x", &[]);
-        let a = add(&mut graph, "Neg", "a", &[x]);
-        let twice = add(&mut graph, "AddV2", "twice", &[a, a]);
-        let sum = add(&mut graph, "AddV2", "sum", &[twice, x]);
-        let cases: [(&[OutputRef], [&[bool]; 3]); 3] = [
-            (&[sum], [&[false], &[false, true], &[true, true]]),
-            (&[sum, a], [&[false], &[false, false], &[true, true]]),
-            (&[sum, twice], [&[false], &[false, true], &[false, true]]),
-        ];
-        for (fetches, expected) in cases {
-            let plan = plan_of(&graph, &[x], fetches);
-            let last = |input: &Input| matches!(input.source, Source::Slot { last: true, .. });
-            let marks: Vec<Vec<bool>> =
-                plan.nodes.iter().map(|node| node.inputs.iter().map(last).collect()).collect();
-            assert_eq!(marks, expected, "{fetches:?}");
-        }
+impl Plan {
+    /// Whether some node may wait for another one of the same step.
+    pub(crate) fn may_wait(&self) -> bool {
+        matches!(&self.gear, Gear::Dataflow(flow) if flow.may_wait)
     }
 }

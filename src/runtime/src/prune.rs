@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tfcore_base::{Result, invalid, unimplemented_error};
+use tfcore_base::{Result, invalid};
 use tfcore_graph::{Node, NodeId, OutputRef};
 
-/// The nodes that fetches and targets depend on, each after those it reads, stopping at fed outputs.
+/// The nodes that fetches and targets depend on, each after those it reads, stopping at fed outputs. The back edge
+/// of a loop, from a NextIteration to a Merge, does not count for the order.
 ///
 /// # Errors
-/// `InvalidArgument` if the nodes form a cycle, `Unimplemented` if it is a loop.
+/// `InvalidArgument` if the nodes form any other cycle.
 pub(crate) fn needed_nodes(
     nodes: &[Arc<Node>],
     feeds: &[OutputRef],
@@ -17,36 +18,94 @@ pub(crate) fn needed_nodes(
     targets: &[NodeId],
 ) -> Result<Vec<NodeId>> {
     let fed: HashSet<OutputRef> = feeds.iter().copied().collect();
-    let mut seen = vec![false; nodes.len()];
-    let mut order = Vec::new();
-    let mut stack: Vec<(NodeId, bool)> = Vec::new();
-    let roots = fetches
-        .iter()
-        .filter(|output| !fed.contains(output))
-        .map(|output| output.node)
-        .chain(targets.iter().copied());
-    for root in roots {
-        stack.push((root, false));
-        while let Some((id, inputs_done)) = stack.pop() {
-            if inputs_done {
-                order.push(id);
-                continue;
-            }
-            if std::mem::replace(&mut seen[id.index()], true) {
-                continue;
-            }
-            stack.push((id, true));
-            let node = &nodes[id.index()];
-            let data = node.inputs.iter().filter(|edge| !fed.contains(&edge.source));
-            let sources = data.map(|edge| edge.source.node).chain(controls(nodes, &fed, node));
-            // A source that is seen but not in the order yet closes a cycle; the check below reports it.
-            stack.extend(
-                sources.filter(|source| !seen[source.index()]).map(|source| (source, false)),
-            );
+    let mut search =
+        Search { nodes, fed: &fed, state: vec![State::New; nodes.len()], order: Vec::new() };
+    let fetched = fetches.iter().filter(|output| !fed.contains(output)).map(|output| output.node);
+    let mut roots: Vec<NodeId> = fetched.chain(targets.iter().copied()).collect();
+    // What comes back to a Merge is needed too, but after the Merge.
+    while !roots.is_empty() {
+        let mut back = Vec::new();
+        for root in roots {
+            search.visit(root, &mut back)?;
         }
+        roots = back;
     }
-    check_order(nodes, &fed, &order)?;
-    Ok(order)
+    Ok(search.order)
+}
+
+/// A depth-first search, by hand: a chain of a million nodes must not need a million stack frames.
+struct Search<'n> {
+    nodes: &'n [Arc<Node>],
+    fed: &'n HashSet<OutputRef>,
+    state: Vec<State>,
+    order: Vec<NodeId>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    New,
+    /// Its sources are being visited.
+    Open,
+    Done,
+}
+
+impl Search<'_> {
+    /// Puts `root` and all that it depends on into the order; `back` receives the sources of back edges.
+    fn visit(&mut self, root: NodeId, back: &mut Vec<NodeId>) -> Result<()> {
+        let mut stack = vec![root];
+        while let Some(&id) = stack.last() {
+            match self.state[id.index()] {
+                State::New => {
+                    self.state[id.index()] = State::Open;
+                    self.push_sources(id, &mut stack, back)?;
+                }
+                State::Open => {
+                    self.state[id.index()] = State::Done;
+                    self.order.push(id);
+                    stack.pop();
+                }
+                State::Done => {
+                    stack.pop();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn push_sources(
+        &self,
+        id: NodeId,
+        stack: &mut Vec<NodeId>,
+        back: &mut Vec<NodeId>,
+    ) -> Result<()> {
+        let node = &*self.nodes[id.index()];
+        for source in sources(self.nodes, self.fed, node) {
+            match self.state[source.index()] {
+                State::New if is_back_edge(self.nodes, source, node) => back.push(source),
+                State::New => stack.push(source),
+                State::Open if !is_back_edge(self.nodes, source, node) => {
+                    return Err(invalid!("The graph has a cycle through node '{}'", node.name));
+                }
+                State::Open | State::Done => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether values travel from `source` back to `node`, which begins an iteration of a loop.
+pub(crate) fn is_back_edge(nodes: &[Arc<Node>], source: NodeId, node: &Node) -> bool {
+    node.is_merge() && nodes[source.index()].is_next_iteration()
+}
+
+/// The nodes that `node` reads, or runs after. Back edges are among them.
+pub(crate) fn sources<'n>(
+    nodes: &'n [Arc<Node>],
+    fed: &'n HashSet<OutputRef>,
+    node: &'n Node,
+) -> impl Iterator<Item = NodeId> + 'n {
+    let data = node.inputs.iter().filter(|edge| !fed.contains(&edge.source));
+    data.map(|edge| edge.source.node).chain(controls(nodes, fed, node))
 }
 
 /// The nodes that must have run before `node`. A placeholder that is fed has, with its feed.
@@ -59,24 +118,6 @@ fn controls<'n>(
         let is_placeholder = matches!(&*nodes[id.index()].op.name, "Placeholder" | "PlaceholderV2");
         !(is_placeholder && fed.contains(&OutputRef::new(id, 0)))
     })
-}
-
-fn check_order(nodes: &[Arc<Node>], fed: &HashSet<OutputRef>, order: &[NodeId]) -> Result<()> {
-    let mut emitted = vec![false; nodes.len()];
-    for &id in order {
-        let node = &nodes[id.index()];
-        let data = node.inputs.iter().filter(|edge| !fed.contains(&edge.source));
-        let mut sources = data.map(|edge| edge.source.node).chain(controls(nodes, fed, node));
-        if let Some(source) = sources.find(|source| !emitted[source.index()]) {
-            let source = &nodes[source.index()];
-            if source.is_next_iteration() {
-                return Err(unimplemented_error!("Loops (at node '{}')", source.name));
-            }
-            return Err(invalid!("The graph has a cycle through node '{}'", node.name));
-        }
-        emitted[id.index()] = true;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tfcore_base::{DType, Result, cancelled, invalid, out_of_range};
@@ -14,9 +15,11 @@ use tfcore_tensor::{BufferPool, Tensor};
 
 use crate::config::SessionConfig;
 use crate::device::DeviceInfo;
-use crate::executor;
+use crate::executor::{self, Run};
+use crate::functions::Functions;
 use crate::place::check_placement;
-use crate::plan::{Kernels, Plan, make_plan};
+use crate::plan::Plan;
+use crate::planner::{Kernels, Planner};
 use crate::prune::needed_nodes;
 use crate::trace::Trace;
 
@@ -28,6 +31,8 @@ pub struct Request {
     pub targets: Vec<NodeId>,
     /// Whether the times of all nodes are wanted.
     pub trace: bool,
+    /// How long the run may take.
+    pub timeout: Option<Duration>,
 }
 
 /// What a run yields.
@@ -44,6 +49,7 @@ pub struct Session {
     nodes: RwLock<Arc<Vec<Arc<Node>>>>,
     plans: RwLock<HashMap<Signature, Arc<Plan>>>,
     kernels: Kernels,
+    functions: Arc<Functions>,
     resources: Arc<ResourceManager>,
     buffers: Arc<BufferPool>,
     pool: Option<Arc<Pool>>,
@@ -71,6 +77,7 @@ impl Session {
     pub fn new(registry: Arc<Registry>, config: &SessionConfig) -> Session {
         let devices: Vec<DeviceInfo> = (0..config.cpu_devices).map(DeviceInfo::cpu).collect();
         Session {
+            functions: Arc::new(Functions::new(registry.clone())),
             registry,
             nodes: RwLock::default(),
             plans: RwLock::default(),
@@ -95,6 +102,7 @@ impl Session {
     /// # Errors
     /// `InvalidArgument` for a node that no GraphDef could hold; then none is taken in.
     pub fn extend(&self, graph: &Graph) -> Result<()> {
+        self.functions.set_library(graph.library());
         if self.nodes.read().len() == graph.num_ids() {
             return Ok(());
         }
@@ -144,9 +152,16 @@ impl Session {
             device: self.device.clone(),
             cancellation: Arc::new(Cancellation::child_of(&self.cancellation)),
         });
-        let trace = request.trace.then(|| Arc::new(Trace::new()));
-        let tensors = executor::run(&plan, tensors, &step, self.pool.as_ref(), trace.as_ref())?;
-        Ok(Outcome { tensors, step_stats: trace.map(|trace| trace.take_step_stats(&self.device)) })
+        let run = Arc::new(Run {
+            step,
+            pool: self.pool.clone(),
+            trace: request.trace.then(|| Arc::new(Trace::new())),
+            deadline: request.timeout.map(|timeout| Instant::now() + timeout),
+            functions: self.functions.clone(),
+        });
+        let tensors = executor::run(&plan, tensors, &run)?;
+        let step_stats = run.trace.as_ref().map(|trace| trace.take_step_stats(&self.device));
+        Ok(Outcome { tensors, step_stats })
     }
 
     fn plan(&self, signature: &Signature) -> Result<Arc<Plan>> {
@@ -156,7 +171,14 @@ impl Session {
         let order = needed_nodes(&nodes, feeds, fetches, targets)?;
         let needed = order.iter().map(|id| &nodes[id.index()]);
         check_placement(needed, &self.devices, self.soft_placement)?;
-        let plan = make_plan(&self.registry, &self.kernels, &nodes, &order, feeds, fetches)?;
+        let planner = Planner {
+            registry: &self.registry,
+            functions: &self.functions,
+            kernels: &self.kernels,
+            nodes: &nodes,
+            depth: 0,
+        };
+        let plan = planner.plan_nodes(&order, feeds, fetches)?;
         Ok(self.plans.write().entry(signature.clone()).or_insert(Arc::new(plan)).clone())
     }
 

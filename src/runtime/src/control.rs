@@ -1,0 +1,282 @@
+//! Ops that run other plans: calls, conditionals and loops.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+use tfcore_base::{DType, Result, internal, invalid};
+use tfcore_framework::{Attrs, Outputs, Value};
+use tfcore_graph::Node;
+use tfcore_tensor::{TString, Tensor};
+
+use crate::executor::{Exec, call, run_range};
+use crate::functions::Function;
+use crate::plan::{Body, Slots};
+use crate::planner::Planner;
+
+/// What a node with plans of its own does.
+pub(crate) enum Control {
+    /// Calls the function. The first inputs, so many, are not for it.
+    Call {
+        function: Arc<Function>,
+        skip: usize,
+    },
+    /// Calls the function that the first input selects, with the other inputs.
+    Branch {
+        functions: Vec<Arc<Function>>,
+        by_index: bool,
+    },
+    While {
+        cond: Arc<Function>,
+        body: Arc<Function>,
+    },
+    /// Calls the function with a counter before the other inputs.
+    For {
+        body: Arc<Function>,
+    },
+    Loop(Loop),
+}
+
+/// The inputs of a node, in its own hands.
+pub(crate) type Inputs = SmallVec<[Value; 3]>;
+
+impl Control {
+    /// What `node` does, if it is one of these ops or is called after a function. The functions are planned.
+    pub(crate) fn of_node(node: &Node, planner: &Planner<'_>) -> Result<Option<Control>> {
+        let function = |attr: &str| -> Result<Arc<Function>> {
+            let func = node.attrs.func(attr)?;
+            plan(planner, &func.name, &func.attrs)
+        };
+        let control = match &*node.op.name {
+            "PartitionedCall" | "StatefulPartitionedCall" => {
+                Control::Call { function: function("f")?, skip: 0 }
+            }
+            // The first input names the device, and there is one memory for all.
+            "RemoteCall" => Control::Call { function: function("f")?, skip: 1 },
+            "If" | "StatelessIf" | "_If" => Control::Branch {
+                functions: vec![function("else_branch")?, function("then_branch")?],
+                by_index: false,
+            },
+            "Case" | "StatelessCase" => {
+                let branches = node.attrs.funcs("branches")?.iter();
+                let functions = branches.map(|func| plan(planner, &func.name, &func.attrs));
+                Control::Branch { functions: functions.collect::<Result<_>>()?, by_index: true }
+            }
+            "While" | "StatelessWhile" | "_While" => {
+                Control::While { cond: function("cond")?, body: function("body")? }
+            }
+            "For" => Control::For { body: function("body")? },
+            name if planner.functions.contains(name) => {
+                Control::Call { function: plan(planner, name, &node.attrs)?, skip: 0 }
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(control))
+    }
+
+    /// Whether a node within may wait for another node of the step.
+    pub(crate) fn may_wait(&self) -> bool {
+        match self {
+            Control::Call { function, .. } | Control::For { body: function } => function.may_wait(),
+            Control::Branch { functions, .. } => functions.iter().any(|f| f.may_wait()),
+            Control::While { cond, body } => cond.may_wait() || body.may_wait(),
+            Control::Loop(_) => false,
+        }
+    }
+
+    /// Runs to the end on this thread.
+    pub(crate) fn run(
+        &self,
+        mut inputs: Inputs,
+        outputs: &mut [Value],
+        exec: Exec<'_>,
+    ) -> Result<()> {
+        let results = match self {
+            Control::Call { function, skip } => {
+                inputs.drain(..*skip);
+                call(function, inputs, exec)?
+            }
+            Control::Branch { functions, by_index } => {
+                let branch = select(functions, *by_index, inputs.remove(0))?;
+                call(branch, inputs, exec)?
+            }
+            Control::While { cond, body } => {
+                let mut vars = inputs;
+                while holds(&call(cond, vars.clone(), exec)?)? {
+                    vars = call(body, vars, exec)?.into_iter().collect();
+                }
+                vars.into_iter().collect()
+            }
+            Control::For { body } => {
+                let (range, mut vars) = Range::of(inputs)?;
+                for counter in range {
+                    vars.insert(0, counter);
+                    vars = call(body, vars, exec)?.into_iter().collect();
+                }
+                vars.into_iter().collect()
+            }
+            Control::Loop(made) => return made.run(inputs, outputs, exec),
+        };
+        set_outputs(results, outputs)
+    }
+}
+
+fn plan(planner: &Planner<'_>, name: &str, attrs: &Attrs) -> Result<Arc<Function>> {
+    let function = planner.functions.get(name, attrs);
+    function.plan_with_caller(planner.functions, planner.depth)?;
+    Ok(function)
+}
+
+/// Hands a function's results to its caller.
+pub(crate) fn set_outputs(results: Outputs, outputs: &mut [Value]) -> Result<()> {
+    if results.len() != outputs.len() {
+        let (got, wanted) = (results.len(), outputs.len());
+        return Err(invalid!(
+            "The function returned {got} values where the op has {wanted} outputs"
+        ));
+    }
+    for (output, value) in outputs.iter_mut().zip(results) {
+        *output = value;
+    }
+    Ok(())
+}
+
+/// The function that `selector` stands for: by number, or the second one if it is true.
+pub(crate) fn select(
+    functions: &[Arc<Function>],
+    by_index: bool,
+    selector: Value,
+) -> Result<&Arc<Function>> {
+    let Value::Tensor(selector) = selector else { return Err(internal!("No selector")) };
+    if !by_index {
+        return Ok(&functions[usize::from(is_true(&selector)?)]);
+    }
+    // A number that is none of the branches' selects the last one.
+    let index = usize::try_from(selector.scalar_value::<i32>()?).unwrap_or(usize::MAX);
+    Ok(&functions[index.min(functions.len() - 1)])
+}
+
+/// Whether a condition's results say that the loop goes on.
+pub(crate) fn holds(results: &[Value]) -> Result<bool> {
+    match results {
+        [Value::Tensor(tensor)] => is_true(tensor),
+        _ => Err(invalid!("The condition of a loop must return one value")),
+    }
+}
+
+/// The truth of a tensor: that of its only value, else whether it has elements.
+pub(crate) fn is_true(tensor: &Tensor) -> Result<bool> {
+    if tensor.rank() != 0 {
+        return Ok(tensor.count() > 0);
+    }
+    Ok(match tensor.dtype() {
+        DType::BOOL => tensor.scalar_value::<bool>()?,
+        DType::FLOAT => tensor.scalar_value::<f32>()? != 0.0,
+        DType::DOUBLE => tensor.scalar_value::<f64>()? != 0.0,
+        DType::INT32 => tensor.scalar_value::<i32>()? != 0,
+        DType::INT64 => tensor.scalar_value::<i64>()? != 0,
+        DType::UINT8 => tensor.scalar_value::<u8>()? != 0,
+        DType::INT8 => tensor.scalar_value::<i8>()? != 0,
+        DType::INT16 => tensor.scalar_value::<i16>()? != 0,
+        DType::STRING => !tensor.as_slice::<TString>()?[0].as_bytes().is_empty(),
+        other => return Err(invalid!("{other} cannot be converted to a boolean")),
+    })
+}
+
+/// The counters of a For.
+pub(crate) struct Range {
+    next: i64,
+    limit: i64,
+    delta: i64,
+}
+
+impl Range {
+    /// Reads start, limit and delta; what is left are the loop's variables.
+    pub(crate) fn of(mut inputs: Inputs) -> Result<(Range, Inputs)> {
+        let mut number = || match inputs.remove(0) {
+            Value::Tensor(tensor) => tensor.scalar_value::<i32>().map(i64::from),
+            _ => Err(internal!("A bound of the loop is missing")),
+        };
+        let (next, limit, delta) = (number()?, number()?, number()?);
+        if delta == 0 {
+            return Err(invalid!("delta must be non-zero"));
+        }
+        Ok((Range { next, limit, delta }, inputs))
+    }
+}
+
+impl Iterator for Range {
+    type Item = Value;
+
+    fn next(&mut self) -> Option<Value> {
+        let is_over =
+            if self.delta > 0 { self.next >= self.limit } else { self.next <= self.limit };
+        let counter = Tensor::scalar(self.next as i32);
+        self.next += self.delta;
+        (!is_over).then_some(Value::Tensor(counter))
+    }
+}
+
+/// A loop whose condition and body lie in one body, so that an iteration costs no more than its nodes.
+pub(crate) struct Loop {
+    /// The arguments are the variables and the invariants; the results are the condition and the variables'
+    /// next values.
+    body: Body,
+    /// The first node that runs only if the condition holds.
+    split: usize,
+    /// For each variable, whether its last value is an output.
+    exits: Vec<bool>,
+    /// For each variable, whether its next value may be moved: nobody else wants it.
+    moves: Vec<bool>,
+}
+
+impl Loop {
+    pub(crate) fn new(body: Body, split: usize, exits: Vec<bool>) -> Loop {
+        let next = &body.results[1..];
+        let outputs = body.args().end as u32;
+        let moves = next.iter().enumerate().map(|(index, slot)| {
+            *slot >= outputs && !next[index + 1..].contains(slot) && *slot != body.results[0]
+        });
+        let moves = moves.collect();
+        Loop { body, split, exits, moves }
+    }
+
+    fn run(&self, inputs: Inputs, outputs: &mut [Value], exec: Exec<'_>) -> Result<()> {
+        let mut slots = self.body.take_slots();
+        let result = self.iterate(&mut slots, inputs, exec);
+        if result.is_ok() {
+            let vars = &mut slots.values[self.body.args()];
+            let exits = vars.iter_mut().zip(&self.exits).filter(|(_, exits)| **exits);
+            for ((var, _), output) in exits.zip(outputs) {
+                *output = std::mem::take(var);
+            }
+        }
+        self.body.give_back(slots);
+        result
+    }
+
+    fn iterate(&self, slots: &mut Slots, inputs: Inputs, exec: Exec<'_>) -> Result<()> {
+        let (body, args) = (&self.body, self.body.args());
+        for (slot, input) in slots.values[args.clone()].iter_mut().zip(inputs) {
+            *slot = input;
+        }
+        let mut next: SmallVec<[Value; 8]> = SmallVec::new();
+        loop {
+            run_range(body, 0..self.split, slots, exec)?;
+            let Value::Tensor(predicate) = &slots.values[body.results[0] as usize] else {
+                return Err(invalid!("The condition of a loop is dead"));
+            };
+            if !predicate.scalar_value::<bool>()? {
+                return Ok(());
+            }
+            run_range(body, self.split..body.nodes.len(), slots, exec)?;
+            exec.check()?;
+            for (&slot, &moves) in body.results[1..].iter().zip(&self.moves) {
+                let value = &mut slots.values[slot as usize];
+                next.push(if moves { std::mem::take(value) } else { value.clone() });
+            }
+            for (slot, value) in slots.values[args.clone()].iter_mut().zip(next.drain(..)) {
+                *slot = value;
+            }
+        }
+    }
+}

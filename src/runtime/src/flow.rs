@@ -1,0 +1,786 @@
+//! A run in the gear with frames: values travel along edges into iterations of frames, and a node runs in an
+//! iteration once all that it waits for has arrived there, dead or alive.
+//!
+//! One lock guards the bookkeeping; kernels run outside of it.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use tfcore_base::{Error, Result, internal};
+use tfcore_framework::{BlockingContext, Outputs, Value};
+
+use crate::control::{Control, Inputs, Range, holds, select, set_outputs};
+use crate::dataflow::{Dataflow, FlowNode, Kind};
+use crate::executor::{Exec, Run, check_args, prepare, run_node, run_plan, timed_out};
+use crate::frames::ROOT;
+use crate::functions::Function;
+use crate::plan::{Action, Gear, Plan, PlanNode};
+use crate::queue::Queue;
+
+/// Who is told how a plan ended.
+type Done = Box<dyn FnOnce(Result<Outputs>) + Send>;
+
+/// Runs a plan to its end; this thread takes part.
+pub(crate) fn run(
+    plan: &Arc<Plan>,
+    dataflow: &Arc<Dataflow>,
+    args: Inputs,
+    exec: Exec<'_>,
+) -> Result<Outputs> {
+    let queue = Queue::new(exec.run.pool.clone());
+    let end: Arc<Mutex<Option<Result<Outputs>>>> = Arc::default();
+    let (tell, woken) = (end.clone(), queue.clone());
+    let done = move |result| {
+        *tell.lock() = Some(result);
+        woken.wake();
+    };
+    let args = args.into_iter().map(Some).collect();
+    let flow = Flow::start(plan, dataflow, args, exec, queue.clone(), Box::new(done));
+    let is_over = || end.lock().is_some();
+    if !queue.drive(exec.run.deadline, &is_over) {
+        flow.fail(timed_out());
+        // What waits has been cancelled and ends by itself.
+        queue.drive(None, &is_over);
+    }
+    let result = end.lock().take();
+    result.unwrap_or_else(|| Err(internal!("The run ended without a result")))
+}
+
+/// One run of a plan.
+pub(crate) struct Flow {
+    plan: Arc<Plan>,
+    dataflow: Arc<Dataflow>,
+    run: Arc<Run>,
+    depth: u32,
+    queue: Arc<Queue>,
+    state: Mutex<State>,
+    done: Mutex<Option<Done>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Frames by number; those that have ended leave a gap.
+    frames: Vec<Option<LiveFrame>>,
+    /// The live frame that a frame of the plan has within an iteration of its parent.
+    children: HashMap<(usize, Place), usize>,
+    /// Nodes that are ready, run or wait, and arguments that are still to come.
+    outstanding: usize,
+    error: Option<Error>,
+    results: Vec<Option<Value>>,
+}
+
+/// An iteration of a live frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Place {
+    frame: usize,
+    iteration: u64,
+}
+
+/// A frame while it runs.
+struct LiveFrame {
+    /// Its number in the plan.
+    frame: usize,
+    parent: Place,
+    iterations: VecDeque<Iteration>,
+    /// The number of the first iteration that has not ended.
+    first: u64,
+    /// What constant Enter nodes brought, for the iterations to come.
+    constants: Vec<(u32, Arrival)>,
+    /// What goes to an iteration that may not begin yet.
+    held_back: Vec<(u32, Value)>,
+    /// Enter nodes that have not run.
+    pending_enters: usize,
+    /// Exit nodes that were dead in the last iteration.
+    dead_exits: Vec<u32>,
+}
+
+struct Iteration {
+    nodes: Vec<Waiting>,
+    inputs: Vec<Value>,
+    /// Nodes that are ready, run or wait, and frames within that have not ended.
+    outstanding: usize,
+}
+
+/// What a node still waits for in an iteration.
+#[derive(Clone)]
+struct Waiting {
+    data: u32,
+    controls: u32,
+    dead_data: u32,
+    is_dead: bool,
+    /// For a Merge, the input that is alive.
+    live: Option<u32>,
+    has_run: bool,
+}
+
+/// What an edge brings.
+#[derive(Clone)]
+enum Arrival {
+    Value(Value),
+    Dead,
+}
+
+/// What happens next under the lock: there may be long chains of it.
+enum Event {
+    /// An input arrives.
+    Data {
+        place: Place,
+        node: u32,
+        input: u32,
+        arrival: Arrival,
+    },
+    Control {
+        place: Place,
+        node: u32,
+        is_dead: bool,
+    },
+    /// A node has ended, `None` if it was dead.
+    Ended {
+        place: Place,
+        node: u32,
+        outputs: Option<Outputs>,
+    },
+}
+
+/// A node that can run.
+struct Ready {
+    place: Place,
+    node: u32,
+    inputs: Inputs,
+}
+
+impl Flow {
+    /// Begins a run. Arguments that are `None` come later.
+    pub(crate) fn start(
+        plan: &Arc<Plan>,
+        dataflow: &Arc<Dataflow>,
+        args: Vec<Option<Value>>,
+        exec: Exec<'_>,
+        queue: Arc<Queue>,
+        done: Done,
+    ) -> Arc<Flow> {
+        let flow = Arc::new(Flow {
+            plan: plan.clone(),
+            dataflow: dataflow.clone(),
+            run: exec.run.clone(),
+            depth: exec.depth,
+            queue,
+            state: Mutex::default(),
+            done: Mutex::new(Some(done)),
+        });
+        let ready = flow.begin(args);
+        flow.launch(ready);
+        flow.settle();
+        flow
+    }
+
+    /// What can run at once. The run has one more outstanding than there is, until that has been launched.
+    fn begin(&self, args: Vec<Option<Value>>) -> Vec<Ready> {
+        let state = &mut *self.state.lock();
+        state.outstanding = 1;
+        let body = &self.plan.body;
+        let constants = body.results.iter().map(|&slot| body.constants.get(slot as usize).cloned());
+        state.results = constants.collect();
+        let root = Place { frame: ROOT, iteration: 0 };
+        state.frames.push(Some(LiveFrame::new(&self.dataflow, ROOT, root)));
+        let mut events = Events::new(self, state);
+        events.begin_iteration(ROOT);
+        for source in self.dataflow.sources() {
+            events.check_ready(root, source);
+        }
+        for (index, arg) in args.into_iter().enumerate() {
+            match arg {
+                Some(value) => events.deliver_arg(index, value),
+                None => events.state.outstanding += 1,
+            }
+        }
+        events.run()
+    }
+
+    /// Hands nodes that can run to the queue.
+    fn launch(self: &Arc<Self>, ready: Vec<Ready>) {
+        for node in ready {
+            let flow = self.clone();
+            self.queue.push(Box::new(move || flow.work(node)));
+        }
+    }
+
+    /// Runs a node, or begins to.
+    fn work(self: Arc<Self>, ready: Ready) {
+        let Ready { place, node: number, mut inputs } = ready;
+        if self.state.lock().error.is_some() {
+            return self.settle();
+        }
+        let node = &self.plan.body.nodes[number as usize];
+        let exec = Exec { run: &self.run, depth: self.depth };
+        if let Err(error) = exec.check() {
+            return self.ended(place, number, Err(error));
+        }
+        if let Some(kernel) = node.blocking() {
+            if let Err(error) = prepare(node, &mut inputs) {
+                return self.ended(place, number, Err(error.at_node(&node.name)));
+            }
+            let flow = self.clone();
+            let done = move |result: Result<Outputs>| flow.ended(place, number, result);
+            let (dtypes, step) = (&node.output_dtypes, self.run.step.clone());
+            let ctx = BlockingContext::new(inputs, dtypes, step, Box::new(done));
+            // A panic drops the context, which ends the node with an error.
+            let _ = catch_unwind(AssertUnwindSafe(|| kernel.start(ctx)));
+            return;
+        }
+        if let Action::Control(control) = &node.action
+            && control.may_wait()
+        {
+            let flow = self.clone();
+            let done = move |result: Result<Outputs>| flow.ended(place, number, result);
+            return self.start_control(control, node, inputs, Box::new(done));
+        }
+        let mut outputs: Outputs = SmallVec::from_elem(Value::Absent, node.num_outputs());
+        let result = run_node(node, inputs, &mut outputs, exec);
+        self.ended(place, number, result.map(|()| outputs));
+    }
+
+    /// Notes the end of a node, and lets those run that waited for it.
+    fn ended(self: &Arc<Self>, place: Place, number: u32, result: Result<Outputs>) {
+        let outputs = match result {
+            Ok(outputs) => outputs,
+            Err(error) => {
+                self.fail(error.at_node(&self.plan.body.nodes[number as usize].name));
+                return self.settle();
+            }
+        };
+        let ready = {
+            let state = &mut *self.state.lock();
+            let mut events = Events::new(self, state);
+            if events.state.error.is_none() {
+                events.queue.push_back(Event::Ended {
+                    place,
+                    node: number,
+                    outputs: Some(outputs),
+                });
+            }
+            events.run()
+        };
+        self.launch(ready);
+        self.settle();
+    }
+
+    /// Notes the first error and cancels the step, so that what waits ends.
+    pub(crate) fn fail(&self, error: Error) {
+        self.state.lock().error.get_or_insert(error);
+        self.run.step.cancellation.cancel();
+    }
+
+    /// One less is outstanding; ends the run if nothing is left.
+    fn settle(&self) {
+        let result = {
+            let mut state = self.state.lock();
+            state.outstanding -= 1;
+            if state.outstanding > 0 {
+                return;
+            }
+            match state.error.take() {
+                Some(error) => Err(error),
+                None => {
+                    let results = std::mem::take(&mut state.results);
+                    Ok(results.into_iter().map(Option::unwrap_or_default).collect())
+                }
+            }
+        };
+        let done = self.done.lock().take();
+        if let Some(done) = done {
+            done(result);
+        }
+    }
+
+    /// Begins what runs other plans, of which some node may wait for nodes of this one.
+    fn start_control(
+        self: &Arc<Self>,
+        control: &Control,
+        node: &PlanNode,
+        mut inputs: Inputs,
+        done: Done,
+    ) {
+        let wanted = node.num_outputs();
+        let done: Done = Box::new(move |results| {
+            done(results.and_then(|results| {
+                let mut outputs: Outputs = SmallVec::from_elem(Value::Absent, wanted);
+                set_outputs(results, &mut outputs).map(|()| outputs)
+            }))
+        });
+        match control {
+            Control::Call { function, skip } => {
+                inputs.drain(..*skip);
+                self.start_call(function, inputs, done);
+            }
+            Control::Branch { functions, by_index } => {
+                match select(functions, *by_index, inputs.remove(0)) {
+                    Ok(branch) => self.start_call(branch, inputs, done),
+                    Err(error) => done(Err(error)),
+                }
+            }
+            Control::While { cond, body } => {
+                While { flow: self.clone(), cond: cond.clone(), body: body.clone() }
+                    .start(inputs, done);
+            }
+            Control::For { body } => match Range::of(inputs) {
+                Ok((range, vars)) => {
+                    For { flow: self.clone(), body: body.clone(), range }.start(vars, done);
+                }
+                Err(error) => done(Err(error)),
+            },
+            Control::Loop(_) => done(Err(internal!("A lifted loop does not wait"))),
+        }
+    }
+
+    fn start_call(self: &Arc<Self>, function: &Function, args: Inputs, done: Done) {
+        let begin = || {
+            let exec = Exec { run: &self.run, depth: self.depth }.deeper(function)?;
+            let plan = function.plan(&self.run.functions, 0)?;
+            check_args(plan, function, &args)?;
+            Ok((exec, plan.clone()))
+        };
+        match begin() {
+            Err(error) => done(Err(error)),
+            Ok((exec, plan)) => match &plan.gear {
+                Gear::Dataflow(dataflow) => {
+                    let args = args.into_iter().map(Some).collect();
+                    Flow::start(&plan, dataflow, args, exec, self.queue.clone(), done);
+                }
+                _ => done(run_plan(&plan, args, exec)),
+            },
+        }
+    }
+}
+
+/// A While whose functions may wait. Each call goes on through the queue, so that the stack does not grow with the iterations.
+struct While {
+    flow: Arc<Flow>,
+    cond: Arc<Function>,
+    body: Arc<Function>,
+}
+
+impl While {
+    fn start(self, vars: Inputs, done: Done) {
+        let (flow, cond) = (self.flow.clone(), self.cond.clone());
+        flow.start_call(
+            &cond,
+            vars.clone(),
+            Box::new(move |results| match results.and_then(|results| holds(&results)) {
+                Err(error) => done(Err(error)),
+                Ok(false) => done(Ok(vars.into_iter().collect())),
+                Ok(true) => self.iterate(vars, done),
+            }),
+        );
+    }
+
+    fn iterate(self, vars: Inputs, done: Done) {
+        let (flow, body) = (self.flow.clone(), self.body.clone());
+        flow.start_call(
+            &body,
+            vars,
+            Box::new(move |results| match results {
+                Err(error) => done(Err(error)),
+                Ok(vars) => {
+                    let queue = self.flow.queue.clone();
+                    queue.push(Box::new(move || self.start(vars.into_iter().collect(), done)));
+                }
+            }),
+        );
+    }
+}
+
+/// A For whose body may wait.
+struct For {
+    flow: Arc<Flow>,
+    body: Arc<Function>,
+    range: Range,
+}
+
+impl For {
+    fn start(mut self, mut vars: Inputs, done: Done) {
+        let Some(counter) = self.range.next() else {
+            return done(Ok(vars.into_iter().collect()));
+        };
+        vars.insert(0, counter);
+        let (flow, body) = (self.flow.clone(), self.body.clone());
+        flow.start_call(
+            &body,
+            vars,
+            Box::new(move |results| match results {
+                Err(error) => done(Err(error)),
+                Ok(vars) => {
+                    let queue = self.flow.queue.clone();
+                    queue.push(Box::new(move || self.start(vars.into_iter().collect(), done)));
+                }
+            }),
+        );
+    }
+}
+
+impl LiveFrame {
+    fn new(flow: &Dataflow, frame: usize, parent: Place) -> LiveFrame {
+        LiveFrame {
+            frame,
+            parent,
+            iterations: VecDeque::new(),
+            first: 0,
+            constants: Vec::new(),
+            held_back: Vec::new(),
+            pending_enters: flow.frames[frame].num_enters,
+            dead_exits: Vec::new(),
+        }
+    }
+
+    fn iteration(&mut self, number: u64) -> Option<&mut Iteration> {
+        let index = number.checked_sub(self.first)?;
+        self.iterations.get_mut(usize::try_from(index).ok()?)
+    }
+
+    /// The number of the iteration that would begin next.
+    fn end(&self) -> u64 {
+        self.first + self.iterations.len() as u64
+    }
+}
+
+/// The bookkeeping after something has happened, under the lock.
+struct Events<'s> {
+    plan: &'s Plan,
+    flow: &'s Dataflow,
+    state: &'s mut State,
+    queue: VecDeque<Event>,
+    /// Live frames that may have ended.
+    may_have_ended: Vec<usize>,
+    ready: Vec<Ready>,
+}
+
+impl<'s> Events<'s> {
+    fn new(flow: &'s Flow, state: &'s mut State) -> Events<'s> {
+        Events {
+            plan: &flow.plan,
+            flow: &flow.dataflow,
+            state,
+            queue: VecDeque::new(),
+            may_have_ended: Vec::new(),
+            ready: Vec::new(),
+        }
+    }
+
+    /// Goes on until nothing follows from what has happened. Returns the nodes that can run now.
+    fn run(mut self) -> Vec<Ready> {
+        loop {
+            match self.queue.pop_front() {
+                Some(Event::Data { place, node, input, arrival }) => {
+                    self.data_arrived(place, node, input, arrival);
+                }
+                Some(Event::Control { place, node, is_dead }) => {
+                    self.control_arrived(place, node, is_dead);
+                }
+                Some(Event::Ended { place, node, outputs }) => {
+                    self.node_ended(place, node, outputs);
+                }
+                // Only when all has arrived can be told what nothing more comes to.
+                None => match self.may_have_ended.pop() {
+                    Some(frame) => self.clean_up(frame),
+                    None => return self.ready,
+                },
+            }
+        }
+    }
+
+    fn node(&self, number: u32) -> &'s FlowNode {
+        &self.flow.nodes[number as usize]
+    }
+
+    fn frame(&mut self, frame: usize) -> Option<&mut LiveFrame> {
+        self.state.frames.get_mut(frame)?.as_mut()
+    }
+
+    fn deliver_arg(&mut self, index: usize, value: Value) {
+        let place = Place { frame: ROOT, iteration: 0 };
+        let slot = (self.plan.body.args().start + index) as u32;
+        for (result, _) in self.plan.body.results.iter().enumerate().filter(|(_, s)| **s == slot) {
+            self.state.results[result] = Some(value.clone());
+        }
+        for &(node, input) in &self.flow.args[index] {
+            let arrival = Arrival::Value(value.clone());
+            self.queue.push_back(Event::Data { place, node, input, arrival });
+        }
+    }
+
+    fn data_arrived(&mut self, place: Place, number: u32, input: u32, arrival: Arrival) {
+        let node = self.node(number);
+        let Some(iteration) = self.frame(place.frame).and_then(|f| f.iteration(place.iteration))
+        else {
+            return;
+        };
+        let waiting = &mut iteration.nodes[node.number];
+        waiting.data = waiting.data.saturating_sub(1);
+        match arrival {
+            Arrival::Dead => {
+                waiting.dead_data += 1;
+                waiting.is_dead = true;
+            }
+            Arrival::Value(value) => {
+                let is_first = waiting.live.is_none();
+                waiting.live.get_or_insert(input);
+                if is_first || !matches!(node.kind, Kind::Merge { .. }) {
+                    iteration.inputs[node.first_input + input as usize] = value;
+                }
+            }
+        }
+        self.check_ready(place, number);
+    }
+
+    fn control_arrived(&mut self, place: Place, number: u32, is_dead: bool) {
+        let node = self.node(number);
+        let Some(iteration) = self.frame(place.frame).and_then(|f| f.iteration(place.iteration))
+        else {
+            return;
+        };
+        let waiting = &mut iteration.nodes[node.number];
+        waiting.controls = waiting.controls.saturating_sub(1);
+        waiting.is_dead |= is_dead;
+        self.check_ready(place, number);
+    }
+
+    /// Lets a node run, or die, if all is there.
+    fn check_ready(&mut self, place: Place, number: u32) {
+        let node = self.node(number);
+        let planned = &self.plan.body.nodes[number as usize];
+        let constants = &self.plan.body.constants;
+        let constant = |slot: u32| constants.get(slot as usize);
+        let Some(iteration) = self.frame(place.frame).and_then(|f| f.iteration(place.iteration))
+        else {
+            return;
+        };
+        let waiting = &mut iteration.nodes[node.number];
+        if waiting.has_run || waiting.controls > 0 {
+            return;
+        }
+        let (is_ready, is_dead) = match node.kind {
+            Kind::Merge { back_edges } => {
+                let has_constant =
+                    planned.inputs.iter().any(|input| constant(input.slot).is_some());
+                let is_live = waiting.live.is_some() || has_constant;
+                let is_dead = !is_live && waiting.dead_data >= node.num_data - back_edges;
+                (is_live || is_dead, is_dead)
+            }
+            Kind::Trigger => (waiting.data == 0, false),
+            _ => (waiting.data == 0, waiting.is_dead),
+        };
+        if !is_ready {
+            return;
+        }
+        waiting.has_run = true;
+        iteration.outstanding += 1;
+        let inputs = &mut iteration.inputs[node.first_input..];
+        let inputs: Inputs = planned
+            .inputs
+            .iter()
+            .zip(inputs)
+            .map(|(input, value)| {
+                constant(input.slot).cloned().unwrap_or_else(|| std::mem::take(value))
+            })
+            .collect();
+        if is_dead {
+            self.queue.push_back(Event::Ended { place, node: number, outputs: None });
+        } else {
+            self.state.outstanding += 1;
+            self.ready.push(Ready { place, node: number, inputs });
+        }
+    }
+
+    fn node_ended(&mut self, place: Place, number: u32, outputs: Option<Outputs>) {
+        let node = self.node(number);
+        if place.frame == ROOT
+            && let Some(outputs) = &outputs
+        {
+            for &(output, result) in &node.results {
+                self.state.results[result as usize] = Some(outputs[output as usize].clone());
+            }
+        }
+        match node.kind {
+            Kind::Enter { child, is_constant } => {
+                let child = self.child(child, place);
+                self.enter(child, number, is_constant, outputs);
+            }
+            Kind::Exit => self.exit(place, number, outputs),
+            Kind::NextIteration => {
+                if let Some(value) = outputs.and_then(|mut outputs| outputs.pop()) {
+                    self.next_iteration(place, number, value);
+                }
+            }
+            _ => self.propagate(place, number, outputs),
+        }
+        if let Some(iteration) = self.frame(place.frame).and_then(|f| f.iteration(place.iteration))
+        {
+            iteration.outstanding -= 1;
+        }
+        self.may_have_ended.push(place.frame);
+    }
+
+    /// Tells all that wait for a node, in iteration `place`.
+    fn propagate(&mut self, place: Place, number: u32, outputs: Option<Outputs>) {
+        let node = self.node(number);
+        let is_dead = outputs.is_none();
+        for (index, readers) in node.readers.iter().enumerate() {
+            let value = outputs.as_ref().map_or(Value::Absent, |outputs| outputs[index].clone());
+            for &(reader, input) in readers {
+                let arrival = match &value {
+                    Value::Absent => Arrival::Dead,
+                    value => Arrival::Value(value.clone()),
+                };
+                self.queue.push_back(Event::Data { place, node: reader, input, arrival });
+            }
+        }
+        for &follower in &node.followers {
+            self.queue.push_back(Event::Control { place, node: follower, is_dead });
+        }
+    }
+
+    /// The live frame within `place`; it begins with its first Enter.
+    fn child(&mut self, frame: usize, place: Place) -> usize {
+        if let Some(&child) = self.state.children.get(&(frame, place)) {
+            return child;
+        }
+        let child = self.state.frames.len();
+        self.state.frames.push(Some(LiveFrame::new(self.flow, frame, place)));
+        self.state.children.insert((frame, place), child);
+        if let Some(parent) = self.frame(place.frame).and_then(|f| f.iteration(place.iteration)) {
+            parent.outstanding += 1;
+        }
+        self.begin_iteration(child);
+        child
+    }
+
+    fn enter(&mut self, child: usize, number: u32, is_constant: bool, outputs: Option<Outputs>) {
+        let place = Place { frame: child, iteration: 0 };
+        let Some(frame) = self.frame(child) else { return };
+        frame.pending_enters = frame.pending_enters.saturating_sub(1);
+        if is_constant {
+            let arrival = match outputs.as_ref().and_then(|outputs| outputs.first()) {
+                Some(value) => Arrival::Value(value.clone()),
+                None => Arrival::Dead,
+            };
+            frame.constants.push((number, arrival));
+            let iterations = frame.first..frame.end();
+            for iteration in iterations {
+                self.propagate(Place { frame: child, iteration }, number, outputs.clone());
+            }
+        } else {
+            self.propagate(place, number, outputs);
+        }
+        self.may_have_ended.push(child);
+    }
+
+    fn exit(&mut self, place: Place, number: u32, outputs: Option<Outputs>) {
+        let Some(frame) = self.frame(place.frame) else { return };
+        if outputs.is_some() {
+            let parent = frame.parent;
+            self.propagate_exit(parent, number, outputs);
+        } else if place.iteration + 1 == frame.end() {
+            frame.dead_exits.push(number);
+        }
+    }
+
+    /// Tells the frame around, where an Exit may be what is fetched.
+    fn propagate_exit(&mut self, parent: Place, number: u32, outputs: Option<Outputs>) {
+        if parent.frame == ROOT
+            && let Some(outputs) = &outputs
+        {
+            for &(output, result) in &self.node(number).results {
+                self.state.results[result as usize] = Some(outputs[output as usize].clone());
+            }
+        }
+        self.propagate(parent, number, outputs);
+    }
+
+    fn next_iteration(&mut self, place: Place, number: u32, value: Value) {
+        let Some(frame) = self.frame(place.frame) else { return };
+        let next = place.iteration + 1;
+        if next == frame.end() {
+            let limit = frame.frame;
+            if frame.iterations.len() >= self.flow.frames[limit].parallel_iterations {
+                let Some(frame) = self.frame(place.frame) else { return };
+                return frame.held_back.push((number, value));
+            }
+            self.begin_iteration(place.frame);
+        }
+        let place = Place { iteration: next, ..place };
+        self.propagate(place, number, Some(SmallVec::from_iter([value])));
+    }
+
+    fn begin_iteration(&mut self, live: usize) {
+        let flow = self.flow;
+        let Some(frame) = self.frame(live) else { return };
+        let planned = &flow.frames[frame.frame];
+        let waiting = |&number: &u32| {
+            let node = &flow.nodes[number as usize];
+            Waiting {
+                data: node.num_data,
+                controls: node.num_controls,
+                dead_data: 0,
+                is_dead: false,
+                live: None,
+                has_run: false,
+            }
+        };
+        frame.iterations.push_back(Iteration {
+            nodes: planned.nodes.iter().map(waiting).collect(),
+            inputs: vec![Value::Absent; planned.num_inputs],
+            outstanding: 0,
+        });
+        frame.dead_exits.clear();
+        let iteration = frame.end() - 1;
+        let constants = frame.constants.clone();
+        for (number, arrival) in constants {
+            let outputs = match arrival {
+                Arrival::Value(value) => Some(SmallVec::from_iter([value])),
+                Arrival::Dead => None,
+            };
+            self.propagate(Place { frame: live, iteration }, number, outputs);
+        }
+    }
+
+    /// Ends iterations to which nothing can come any more, and then the frame.
+    fn clean_up(&mut self, live: usize) {
+        let flow = self.flow;
+        let Some(frame) = self.frame(live).filter(|_| live != ROOT) else { return };
+        let is_over = |iteration: &Iteration| iteration.outstanding == 0;
+        while frame.pending_enters == 0 && frame.iterations.front().is_some_and(is_over) {
+            frame.iterations.pop_front();
+            frame.first += 1;
+        }
+        let has_room = frame.iterations.len() < flow.frames[frame.frame].parallel_iterations;
+        if has_room && !frame.held_back.is_empty() {
+            let held_back = std::mem::take(&mut frame.held_back);
+            let place = Place { frame: live, iteration: frame.end() };
+            self.begin_iteration(live);
+            for (number, value) in held_back {
+                self.propagate(place, number, Some(SmallVec::from_iter([value])));
+            }
+            self.may_have_ended.push(live);
+        } else if frame.iterations.is_empty() && frame.pending_enters == 0 {
+            self.end_frame(live);
+        }
+    }
+
+    fn end_frame(&mut self, live: usize) {
+        let Some(frame) = self.state.frames[live].take() else { return };
+        let parent = frame.parent;
+        self.state.children.remove(&(frame.frame, parent));
+        for number in frame.dead_exits {
+            self.propagate_exit(parent, number, None);
+        }
+        if let Some(iteration) =
+            self.frame(parent.frame).and_then(|f| f.iteration(parent.iteration))
+        {
+            iteration.outstanding -= 1;
+        }
+        self.may_have_ended.push(parent.frame);
+    }
+}

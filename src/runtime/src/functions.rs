@@ -1,0 +1,134 @@
+//! The functions of a session: each is instantiated and planned once for every set of attrs.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{Mutex, RwLock};
+use tfcore_base::Result;
+use tfcore_framework::{Attrs, Registry};
+use tfcore_graph::{FunctionBody, FunctionLibrary, Node, NodeId, OutputRef};
+
+use crate::plan::Plan;
+use crate::planner::{Kernels, Planner};
+
+/// So many functions, each called by the one before, are planned together with the first; those beyond when they are
+/// called, so that a chain of thousands needs no stack of thousands.
+const MAX_EAGER_DEPTH: usize = 32;
+
+/// The functions that a session knows, and those that it has instantiated.
+pub(crate) struct Functions {
+    registry: Arc<Registry>,
+    library: RwLock<Arc<FunctionLibrary>>,
+    /// By name and attrs.
+    instances: Mutex<HashMap<String, Arc<Function>>>,
+}
+
+/// A function with the attrs of its calls.
+pub(crate) struct Function {
+    name: String,
+    attrs: Attrs,
+    kernels: Kernels,
+    plan: OnceLock<Arc<Plan>>,
+    is_being_planned: AtomicBool,
+}
+
+impl Functions {
+    pub(crate) fn new(registry: Arc<Registry>) -> Functions {
+        Functions { registry, library: RwLock::default(), instances: Mutex::default() }
+    }
+
+    /// Takes over the functions of a graph. Those in use stay as they are.
+    pub(crate) fn set_library(&self, library: &Arc<FunctionLibrary>) {
+        *self.library.write() = library.clone();
+    }
+
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.library.read().get(name).is_some()
+    }
+
+    /// The function `name` for calls with `attrs`.
+    pub(crate) fn get(&self, name: &str, attrs: &Attrs) -> Arc<Function> {
+        let attrs_of_body = attrs.iter().filter(|(name, _)| !name.starts_with('_'));
+        let mut key: Vec<String> =
+            attrs_of_body.map(|(name, value)| format!("{name}={value}")).collect();
+        key.sort();
+        key.push(name.to_string());
+        let mut instances = self.instances.lock();
+        let instance = instances.entry(key.join(",")).or_insert_with(|| {
+            Arc::new(Function {
+                name: name.to_string(),
+                attrs: attrs.clone(),
+                kernels: Mutex::default(),
+                plan: OnceLock::new(),
+                is_being_planned: AtomicBool::new(false),
+            })
+        });
+        instance.clone()
+    }
+}
+
+impl Function {
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The plan of the body, made if need be.
+    ///
+    /// # Errors
+    /// What is wrong with the function, in the reference's words.
+    pub(crate) fn plan(&self, functions: &Arc<Functions>, depth: usize) -> Result<&Arc<Plan>> {
+        if let Some(plan) = self.plan.get() {
+            return Ok(plan);
+        }
+        self.is_being_planned.store(true, Ordering::Relaxed);
+        let made = self.make_plan(functions, depth);
+        self.is_being_planned.store(false, Ordering::Relaxed);
+        let made = made?;
+        Ok(self.plan.get_or_init(|| made))
+    }
+
+    /// Plans the body together with its caller, unless it is its own caller or too far down.
+    pub(crate) fn plan_with_caller(&self, functions: &Arc<Functions>, depth: usize) -> Result<()> {
+        let is_recursive = self.is_being_planned.load(Ordering::Relaxed);
+        if depth < MAX_EAGER_DEPTH && !is_recursive {
+            self.plan(functions, depth)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a node of the body may wait for another node of the step, as far as is known.
+    pub(crate) fn may_wait(&self) -> bool {
+        self.plan.get().is_some_and(|plan| plan.may_wait())
+    }
+
+    fn make_plan(&self, functions: &Arc<Functions>, depth: usize) -> Result<Arc<Plan>> {
+        let library = functions.library.read().clone();
+        let body = library.instantiate(&functions.registry, &self.name, &self.attrs)?;
+        let nodes: Vec<Arc<Node>> = (0..body.graph.num_ids())
+            .map(|index| body.graph.node(NodeId(index as u32)).clone())
+            .collect();
+        let args: Vec<OutputRef> = body.args.iter().map(|&id| OutputRef::new(id, 0)).collect();
+        let results: Vec<OutputRef> =
+            body.rets.iter().map(|id| nodes[id.index()].inputs[0].source).collect();
+        let planner = Planner {
+            registry: &functions.registry,
+            functions,
+            kernels: &self.kernels,
+            nodes: &nodes,
+            depth: depth + 1,
+        };
+        Ok(Arc::new(planner.plan(&args, &results, &targets(&body))?))
+    }
+}
+
+/// The nodes that run though nobody asks for their outputs. A body that does not name them has all its stateful
+/// nodes run.
+fn targets(body: &FunctionBody) -> Vec<NodeId> {
+    if !body.control_rets.is_empty() {
+        return body.control_rets.clone();
+    }
+    let is_end = |node: &Node| matches!(&*node.op.name, "_Arg" | "_Retval");
+    let nodes = body.graph.nodes().iter();
+    nodes.filter(|node| node.op.is_stateful && !is_end(node)).map(|node| node.id).collect()
+}

@@ -1,0 +1,219 @@
+//! Loops and conditionals as front ends build them, in both of the ways they can run.
+
+use std::sync::Arc;
+
+use tfcore_base::{Code, Result};
+use tfcore_framework::Registry;
+use tfcore_graph::{Graph, ImportOptions, OutputRef};
+use tfcore_proto::{self as proto, attr_value};
+use tfcore_tensor::Tensor;
+
+use crate::executor;
+use crate::executor::tests::{plan_of, run_of, vector};
+use crate::plan::Gear;
+
+/// The number of float32 in messages.
+const FLOAT: i32 = 1;
+
+fn registry() -> Arc<Registry> {
+    let mut registry = Registry::new();
+    registry.op("Placeholder").compute(|_| Err(tfcore_base::invalid!("not fed")));
+    registry.op("Less").compute(|ctx| {
+        let less = ctx.input_slice::<f32>(0)?[0] < ctx.input_slice::<f32>(1)?[0];
+        ctx.set_output(0, Tensor::scalar(less));
+        Ok(())
+    });
+    registry.op("AddV2").compute(|ctx| {
+        let sum = ctx.input_slice::<f32>(0)?[0] + ctx.input_slice::<f32>(1)?[0];
+        ctx.set_output(0, vector(&[sum]));
+        Ok(())
+    });
+    registry.op("LeakyRelu").compute(|ctx| {
+        let value = ctx.take_input(0)?;
+        ctx.set_output(0, value);
+        Ok(())
+    });
+    registry.op("Exp").compute(|_| Err(tfcore_base::invalid!("must not run")));
+    Arc::new(registry)
+}
+
+/// A graph from lines such as `sum AddV2 x y:1 ^z`; an Enter's line ends with its frame, `!` behind a constant
+/// one's.
+fn graph(lines: &str) -> Graph {
+    let mut def = proto::GraphDef::default();
+    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let mut words = line.split(' ');
+        let (name, op) = (words.next().unwrap(), words.next().unwrap());
+        let mut input: Vec<String> = words.map(str::to_string).collect();
+        let mut attr = std::collections::BTreeMap::new();
+        let mut set = |name: &str, value| {
+            attr.insert(name.to_string(), proto::AttrValue { value: Some(value) });
+        };
+        match op {
+            "Placeholder" => set("dtype", attr_value::Value::Type(FLOAT)),
+            "LoopCond" => {}
+            _ => set("T", attr_value::Value::Type(FLOAT)),
+        }
+        match op {
+            "Merge" => set("N", attr_value::Value::I(input.len() as i64)),
+            "Enter" => {
+                let frame = input.pop().unwrap();
+                let is_constant = frame.ends_with('!');
+                set(
+                    "frame_name",
+                    attr_value::Value::S(frame.trim_end_matches('!').to_string().into()),
+                );
+                set("is_constant", attr_value::Value::B(is_constant));
+            }
+            _ => {}
+        }
+        let (name, op) = (name.to_string(), op.to_string());
+        def.node.push(proto::NodeDef { name, op, input, attr, ..Default::default() });
+    }
+    let mut graph = Graph::new(registry());
+    graph.import(def, &ImportOptions::default()).unwrap();
+    graph
+}
+
+/// What the nodes `fetches` give for a graph in which every placeholder is fed its value, and whether the plan
+/// needed the gear with frames.
+fn run(lines: &str, feeds: &[(&str, f32)], fetches: &[&str]) -> (Result<Vec<f32>>, bool) {
+    let graph = graph(lines);
+    let output = |name: &&str| OutputRef::new(graph.find(name).unwrap(), 0);
+    let args: Vec<OutputRef> = feeds.iter().map(|(name, _)| output(name)).collect();
+    let fetches: Vec<OutputRef> = fetches.iter().map(output).collect();
+    let plan = Arc::new(plan_of(&graph, &args, &fetches));
+    let values = feeds.iter().map(|(_, value)| vector(&[*value])).collect();
+    let results = executor::run(&plan, values, &run_of(&graph, None));
+    let values = |tensors: Vec<Tensor>| tensors.iter().map(|t| t.as_slice().unwrap()[0]).collect();
+    (results.map(values), matches!(plan.gear, Gear::Dataflow(_)))
+}
+
+/// `while i < n: i += 1, sum += i`
+const COUNT: &str = "
+    i Placeholder
+    n Placeholder
+    one Placeholder
+    enter_i Enter i f
+    enter_sum Enter i f
+    enter_n Enter n f!
+    enter_one Enter one f!
+    merge_i Merge enter_i next_i
+    merge_sum Merge enter_sum next_sum
+    less Less merge_i enter_n
+    cond LoopCond less
+    switch_i Switch merge_i cond
+    switch_sum Switch merge_sum cond
+    add AddV2 switch_i:1 enter_one
+    sum AddV2 switch_sum:1 add
+    next_i NextIteration add
+    next_sum NextIteration sum
+    exit_i Exit switch_i
+    exit_sum Exit switch_sum
+    last AddV2 exit_i exit_sum
+";
+
+/// As [`COUNT`], but in a shape that is not lifted: the variable passes another node on its way out.
+fn count_in_frames() -> String {
+    COUNT.replace("exit_i Exit switch_i", "way_out LeakyRelu switch_i\n exit_i Exit way_out")
+}
+
+#[test]
+fn a_loop_counts() {
+    for (lines, in_frames) in [(COUNT.to_string(), false), (count_in_frames(), true)] {
+        let cases =
+            [(0.0, [0.0, 0.0, 0.0]), (1.0, [1.0, 1.0, 2.0]), (100.0, [100.0, 5050.0, 5150.0])];
+        for (n, expected) in cases {
+            let feeds = [("i", 0.0), ("n", n), ("one", 1.0)];
+            let (result, needs_frames) = run(&lines, &feeds, &["exit_i", "exit_sum", "last"]);
+            assert_eq!(result.unwrap(), expected);
+            assert_eq!(needs_frames, in_frames);
+        }
+    }
+}
+
+/// `while i < n: (j = i; while j < n: j += i + 1); i = j`
+const NESTED: &str = "
+    i Placeholder
+    n Placeholder
+    one Placeholder
+    enter_i Enter i outer
+    enter_n Enter n outer!
+    enter_one Enter one outer!
+    merge_i Merge enter_i next_i
+    less Less merge_i enter_n
+    cond LoopCond less
+    switch_i Switch merge_i cond
+    step AddV2 switch_i:1 enter_one
+    enter_j Enter switch_i:1 inner
+    inner_n Enter enter_n inner!
+    inner_step Enter step inner!
+    merge_j Merge enter_j next_j
+    inner_less Less merge_j inner_n
+    inner_cond LoopCond inner_less
+    switch_j Switch merge_j inner_cond
+    add AddV2 switch_j:1 inner_step
+    next_j NextIteration add
+    exit_j Exit switch_j
+    next_i NextIteration exit_j
+    exit_i Exit switch_i
+";
+
+#[test]
+fn loops_nest() {
+    let in_frames =
+        NESTED.replace("exit_i Exit switch_i", "way_out LeakyRelu switch_i\n exit_i Exit way_out");
+    for (lines, in_frames) in [(NESTED, false), (&in_frames, true)] {
+        // 0, 1, 2, ... 10 by ones; from 3: 3, 7, 11.
+        for (i, expected) in [(0.0, 10.0), (3.0, 11.0), (12.0, 12.0)] {
+            let feeds = [("i", i), ("n", 10.0), ("one", 1.0)];
+            let (result, needs_frames) = run(lines, &feeds, &["exit_i"]);
+            assert_eq!(result.unwrap(), [expected], "{in_frames}");
+            assert_eq!(needs_frames, in_frames);
+        }
+    }
+}
+
+/// `z = x < y ? x + y : y`, and what only one of the branches computes.
+const COND: &str = "
+    x Placeholder
+    y Placeholder
+    lower Less x y
+    switch_x Switch x lower
+    switch_y Switch y lower
+    then AddV2 switch_x:1 switch_y:1
+    else LeakyRelu switch_y
+    merge Merge else then
+    z LeakyRelu merge
+    never Exp switch_x
+    after LeakyRelu x ^then
+";
+
+#[test]
+fn a_conditional_runs_one_branch() {
+    // Side by side with a loop in frames it runs in the other gear.
+    let with_loop = format!("{COND}{}", count_in_frames());
+    for (lines, in_frames) in [(COND, false), (&with_loop, true)] {
+        let fetch = |x: f32, y: f32, fetches: &[&str]| {
+            let mut feeds = vec![("x", x), ("y", y)];
+            let mut fetches = fetches.to_vec();
+            if in_frames {
+                feeds.extend([("i", 0.0), ("n", 2.0), ("one", 1.0)]);
+                fetches.push("exit_i");
+            }
+            let (result, needs_frames) = run(lines, &feeds, &fetches);
+            assert_eq!(needs_frames, in_frames);
+            result.map(|values| values[0])
+        };
+        assert_eq!(fetch(1.0, 2.0, &["z"]).unwrap(), 3.0);
+        assert_eq!(fetch(2.0, 1.0, &["z"]).unwrap(), 1.0);
+        assert_eq!(fetch(1.0, 2.0, &["after"]).unwrap(), 1.0);
+        let dead = fetch(1.0, 2.0, &["never"]).unwrap_err();
+        assert_eq!(
+            (dead.code(), dead.message()),
+            (Code::InvalidArgument, "Retval[0] does not have value")
+        );
+        assert_eq!(fetch(2.0, 1.0, &["after"]).unwrap_err().message(), dead.message());
+        assert!(fetch(2.0, 1.0, &["never"]).unwrap_err().message().starts_with("must not run"));
+    }
+}
