@@ -420,15 +420,3 @@ pub unsafe extern "C" fn TF_GraphVersions(
     // SAFETY: as the caller promises.
     unsafe { guard(status, (), body) }
 }
-
-/// Returns the number of functions in the graph's library.
-///
-/// # Safety
-/// `g` must be live.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GraphNumFunctions(g: *mut TF_Graph) -> c_int {
-    quiet(0, || {
-        // SAFETY: as the caller promises.
-        Ok(to_int(unsafe { get(g, "g")? }.shared.lock().library().len()))
-    })
-}

@@ -8,6 +8,8 @@
 pub mod attr_get;
 pub mod attr_set;
 pub mod device_list;
+pub mod experimental;
+pub mod function;
 pub mod graph;
 pub mod handle;
 pub mod import;

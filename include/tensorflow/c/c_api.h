@@ -20,6 +20,12 @@ typedef struct TF_StringView {
 // The devices of a session.
 typedef struct TF_DeviceList TF_DeviceList;
 
+// A function, apart from any graph.
+typedef struct TF_Function TF_Function;
+
+// How a function is made; there is nothing to choose.
+typedef struct TF_FunctionOptions TF_FunctionOptions;
+
 // A graph. Sessions keep what is in it alive after the client has deleted it.
 typedef struct TF_Graph TF_Graph;
 
@@ -110,9 +116,6 @@ TF_CAPI_EXPORT void TF_GraphGetOpDef(TF_Graph *graph, const char *op_name, TF_Bu
 // Stores the serialised `VersionDef` of the graph.
 TF_CAPI_EXPORT void TF_GraphVersions(TF_Graph *graph, TF_Buffer *output_version_def,
     TF_Status *status);
-
-// Returns the number of functions in the graph's library.
-TF_CAPI_EXPORT int TF_GraphNumFunctions(TF_Graph *g);
 
 // Begins to build an operation. The caller finishes it with `TF_FinishOperation`.
 TF_CAPI_EXPORT TF_OperationDescription *TF_NewOperation(TF_Graph *graph, const char *op_type,
@@ -453,6 +456,66 @@ TF_CAPI_EXPORT void TF_GraphImportGraphDefWithReturnOutputs(TF_Graph *graph,
 // Imports a serialised GraphDef. On error the graph is as before.
 TF_CAPI_EXPORT void TF_GraphImportGraphDef(TF_Graph *graph, const TF_Buffer *graph_def,
     const TF_ImportGraphDefOptions *options, TF_Status *status);
+
+// Makes a function of a part of the graph. Returns null on an error.
+//
+// - `num_opers` is the number of operations in `opers`, which are the body; -1 stands for all operations
+//   but those of the inputs.
+// - The arguments are named after the operations of `inputs`, and so are the outputs if `output_names` is
+//   null. An output that is also an input is passed through.
+// - With `append_hash_to_fn_name` the name ends with a hash of the definition.
+// - `opts` is not looked at, `description` may be null.
+TF_CAPI_EXPORT TF_Function *TF_GraphToFunction(const TF_Graph *fn_body, const char *fn_name,
+    unsigned char append_hash_to_fn_name, int num_opers, const TF_Operation *const *opers,
+    int ninputs, const TF_Output *inputs, int noutputs, const TF_Output *outputs,
+    const char *const *output_names, const TF_FunctionOptions *opts, const char *description,
+    TF_Status *status);
+
+// As `TF_GraphToFunction`, with operations of the body that run with every call of the function.
+// `control_output_names` may be null; then they keep their names.
+TF_CAPI_EXPORT TF_Function *TF_GraphToFunctionWithControlOutputs(const TF_Graph *fn_body,
+    const char *fn_name, unsigned char append_hash_to_fn_name, int num_opers,
+    const TF_Operation *const *opers, int ninputs, const TF_Output *inputs, int noutputs,
+    const TF_Output *outputs, const char *const *output_names, int ncontrol_outputs,
+    const TF_Operation *const *control_outputs, const char *const *control_output_names,
+    const TF_FunctionOptions *_opts, const char *description, TF_Status *status);
+
+// Returns the name of a function, which lives until the function is changed or deleted.
+TF_CAPI_EXPORT const char *TF_FunctionName(TF_Function *func);
+
+// Stores the function as a serialised `FunctionDef`.
+TF_CAPI_EXPORT void TF_FunctionToFunctionDef(TF_Function *func, TF_Buffer *output_func_def,
+    TF_Status *status);
+
+// Returns the function of a serialised `FunctionDef`, or null on an error. Its body is not looked at.
+TF_CAPI_EXPORT TF_Function *TF_FunctionImportFunctionDef(const void *proto, size_t proto_len,
+    TF_Status *status);
+
+// Sets or replaces an attribute of the function: a serialised `AttrValue`. Copies of the function in graphs
+// stay as they are.
+TF_CAPI_EXPORT void TF_FunctionSetAttrValueProto(TF_Function *func, const char *attr_name,
+    const void *proto, size_t proto_len, TF_Status *status);
+
+// Stores an attribute of the function as a serialised `AttrValue`.
+TF_CAPI_EXPORT void TF_FunctionGetAttrValueProto(TF_Function *func, const char *attr_name,
+    TF_Buffer *output_attr_value, TF_Status *status);
+
+// Deletes a function, but not the copies that graphs have; null is allowed.
+TF_CAPI_EXPORT void TF_DeleteFunction(TF_Function *func);
+
+// Puts a function, and if `grad` is not null its gradient, into a graph. Operations of the graph can then
+// have its name as their type. The same function again changes nothing, a different one of the same
+// name is an error; then the graph is as before.
+TF_CAPI_EXPORT void TF_GraphCopyFunction(TF_Graph *g, const TF_Function *func,
+    const TF_Function *grad, TF_Status *status);
+
+// Returns the number of functions in the graph's library.
+TF_CAPI_EXPORT int TF_GraphNumFunctions(TF_Graph *g);
+
+// Stores functions of the graph in `funcs`, at most `max_func`, and returns how many. The caller deletes
+// each.
+TF_CAPI_EXPORT int TF_GraphGetFunctions(TF_Graph *g, TF_Function **funcs, int max_func,
+    TF_Status *status);
 
 // Returns options for a session in this process, with the default configuration.
 TF_CAPI_EXPORT TF_SessionOptions *TF_NewSessionOptions(void);

@@ -17,6 +17,8 @@ use crate::{Name, refine};
 pub(crate) const GRAPH_VERSION: i32 = 2474;
 /// The least consumer version that can read what this library writes.
 const MIN_CONSUMER: i32 = 0;
+/// The least consumer version that can read graphs with functions.
+pub(crate) const FUNCTIONS_CONSUMER: i32 = 12;
 
 /// Who wrote a graph, and who may read it.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,6 +126,11 @@ impl Graph {
 
     pub(crate) fn set_versions(&mut self, versions: Versions) {
         self.versions = versions;
+    }
+
+    /// Refuses consumers older than `version`.
+    pub(crate) fn require_consumer(&mut self, version: i32) {
+        self.versions.min_consumer = self.versions.min_consumer.max(version);
     }
 
     /// The functions that nodes of the graph may call. A clone of the `Arc` is a snapshot.

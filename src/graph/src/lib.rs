@@ -7,6 +7,8 @@
 mod builder;
 mod export;
 mod fold;
+mod function;
+mod function_text;
 mod graph;
 #[cfg(test)]
 mod hostile_tests;
@@ -20,6 +22,7 @@ mod validate;
 
 pub use builder::NodeBuilder;
 pub use export::node_to_proto;
+pub use function::FunctionRequest;
 pub use graph::{Graph, Versions};
 pub use import::{ImportOptions, ImportResults, TensorRef};
 pub use instantiate::FunctionBody;

@@ -47,6 +47,13 @@ impl Function {
         &self.op
     }
 
+    /// The function with an attribute set or replaced.
+    pub fn with_attr(&self, name: &str, value: proto::AttrValue) -> Function {
+        let mut def = self.def.clone();
+        def.attr.insert(name.to_string(), value);
+        Function { def, op: self.op.clone() }
+    }
+
     /// Whether two definitions say the same. The order of the body's nodes does not matter.
     fn is_same(&self, other: &Function) -> bool {
         fn by_name(def: &proto::FunctionDef) -> Vec<&proto::NodeDef> {

@@ -114,12 +114,20 @@ pub(crate) const HEADERS: &[Header] = &[
             "operation.rs",
             "attr_get.rs",
             "import.rs",
+            "function.rs",
             "session.rs",
             "device_list.rs",
             "registry.rs",
         ],
         leave_out: &["tfcore_version"],
         before: include_str!("../parts/c_api.h"),
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/c/c_api_experimental.h",
+        system: &["stddef.h"],
+        includes: &["tensorflow/c/c_api.h"],
+        sources: &["experimental.rs"],
         ..NONE
     },
     Header {
