@@ -8,6 +8,7 @@
 pub mod attr_get;
 pub mod attr_set;
 pub mod device_list;
+pub mod gradients;
 pub mod graph;
 pub mod handle;
 pub mod import;

@@ -7,6 +7,7 @@
 mod builder;
 mod export;
 mod fold;
+mod gradients;
 mod graph;
 #[cfg(test)]
 mod hostile_tests;
