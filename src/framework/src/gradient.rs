@@ -319,6 +319,7 @@ fn stem(op: &str) -> &str {
         "Pack" => "Stack",
         "Unpack" => "Unstack",
         "Select" => "Where3",
+        "ListDiff" => "SetDiff1D",
         _ => op.trim_start_matches('_'),
     }
 }

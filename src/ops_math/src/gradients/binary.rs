@@ -44,7 +44,10 @@ pub(crate) fn register(r: &mut Registry) {
         c.sum_to_operands(dre, c.imaginary_part(c.grad(0)))
     });
     // The gradient goes to each summand.
-    r.op("AddN").gradient(|c| Ok(c.inputs().iter().map(|_| Some(c.identity(c.grad(0)))).collect()));
+    r.op("AddN").gradient(|c| {
+        let grad = c.identity(c.grad(0));
+        Ok(vec![Some(grad); c.inputs().len()])
+    });
     for name in [
         "ApproximateEqual",
         "Equal",
