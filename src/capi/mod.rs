@@ -23,3 +23,4 @@ pub mod tf_tensor;
 pub mod tf_tstring;
 pub mod tsl_status;
 pub mod version;
+pub mod while_loop;

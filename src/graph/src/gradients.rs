@@ -16,6 +16,7 @@ use tfcore_framework::{
 use tfcore_tensor::{PartialShape, Tensor};
 
 use crate::fold::constant_value;
+use crate::name_scope::NameScope;
 use crate::node::{NodeId, OutputRef};
 use crate::{Graph, NodeBuilder};
 
@@ -50,7 +51,7 @@ impl Graph {
             None => self.default_prefix(),
         };
         let checkpoint = self.checkpoint();
-        let scope = Scope { graph: self, prefix, used: HashMap::new() };
+        let scope = Scope { graph: self, names: NameScope::new(&prefix) };
         let outcome = differentiate(scope, ys, xs, dys);
         if outcome.is_err() {
             self.restore(checkpoint);
@@ -80,42 +81,20 @@ impl Graph {
     }
 
     fn default_prefix(&self) -> String {
-        let numbered = (1..).map(|number| format!("{DEFAULT_PREFIX}_{number}"));
-        std::iter::once(DEFAULT_PREFIX.to_string())
-            .chain(numbered)
-            .find(|name| !self.is_name_or_scope(name))
-            .expect("a graph has fewer names than there are numbers")
+        NameScope::new("").unique(self, DEFAULT_PREFIX)
     }
 }
 
 /// The part of the graph where gradient nodes go.
 struct Scope<'g> {
     graph: &'g mut Graph,
-    prefix: String,
-    /// How many nodes have been named after each stem.
-    used: HashMap<Box<str>, u32>,
-}
-
-impl Scope<'_> {
-    fn unique_name(&mut self, stem: &str, suffix: &str) -> String {
-        let Scope { prefix, used, .. } = self;
-        match used.get_mut(stem) {
-            None => {
-                used.insert(stem.into(), 0);
-                format!("{prefix}/{stem}{suffix}")
-            }
-            Some(count) => {
-                *count += 1;
-                format!("{prefix}/{stem}_{count}{suffix}")
-            }
-        }
-    }
+    names: NameScope,
 }
 
 impl GradientScope for Scope<'_> {
     fn add(&mut self, request: &NodeRequest<'_>) -> Result<u32> {
-        let mut builder =
-            NodeBuilder::new(request.op, self.unique_name(request.stem, request.suffix));
+        let name = self.names.unique(self.graph, request.stem) + request.suffix;
+        let mut builder = NodeBuilder::new(request.op, name);
         for operand in request.operands {
             match operand {
                 Operand::One(output) => builder.add_input(to_ref(*output)),

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod copy;
 mod export;
 mod fold;
 mod gradients;
@@ -15,9 +16,11 @@ mod import;
 mod instantiate;
 mod library;
 mod name;
+mod name_scope;
 mod node;
 mod refine;
 mod validate;
+mod while_loop;
 
 pub use builder::NodeBuilder;
 pub use export::node_to_proto;
@@ -28,3 +31,4 @@ pub use library::{Function, FunctionLibrary};
 pub use name::Name;
 pub use node::{Edge, Node, NodeId, OutputRef, SINK, SOURCE};
 pub use validate::is_valid_node_name;
+pub use while_loop::LoopPart;

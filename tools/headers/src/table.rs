@@ -114,6 +114,7 @@ pub(crate) const HEADERS: &[Header] = &[
             "operation.rs",
             "attr_get.rs",
             "import.rs",
+            "while_loop.rs",
             "gradients.rs",
             "session.rs",
             "device_list.rs",
