@@ -15,11 +15,20 @@ use tfcore_tensor::PartialShape;
 use super::handle::{count, get, get_mut, guard, quiet, slice, slice_mut, text, to_int};
 use super::tf_buffer::{TF_Buffer, fill};
 use super::tf_status::TF_Status;
+use super::while_loop::PendingLoop;
 use crate::ops;
 
 /// A graph. Sessions keep what is in it alive after the client has deleted it.
 pub struct TF_Graph {
     pub(crate) shared: Arc<SharedGraph>,
+    /// The loop that the graph is a part of, until that is finished.
+    pub(crate) pending_loop: Option<Box<PendingLoop>>,
+}
+
+impl TF_Graph {
+    pub(crate) fn new() -> TF_Graph {
+        TF_Graph { shared: SharedGraph::new(), pending_loop: None }
+    }
 }
 
 /// The part of a graph that its operations and sessions hold.
@@ -201,7 +210,7 @@ pub(crate) unsafe fn node_in<'a>(
 /// Returns a new, empty graph.
 #[unsafe(no_mangle)]
 pub extern "C" fn TF_NewGraph() -> *mut TF_Graph {
-    quiet(ptr::null_mut(), || Ok(Box::into_raw(Box::new(TF_Graph { shared: SharedGraph::new() }))))
+    quiet(ptr::null_mut(), || Ok(Box::into_raw(Box::new(TF_Graph::new()))))
 }
 
 /// Deletes a graph once no session uses it any more; null is allowed.

@@ -137,7 +137,7 @@ pub unsafe extern "C" fn TF_OperationInputListLength(
     unsafe { guard(status, -1, body) }
 }
 
-const NO_OUTPUT: TF_Output = TF_Output { oper: ptr::null_mut(), index: -1 };
+pub(crate) const NO_OUTPUT: TF_Output = TF_Output { oper: ptr::null_mut(), index: -1 };
 
 /// Returns the output that feeds an input.
 ///

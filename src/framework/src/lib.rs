@@ -10,6 +10,8 @@ mod cancellation;
 mod convert;
 mod elementwise;
 pub mod geometry;
+mod gradient;
+mod gradient_ops;
 mod inference;
 mod kernel;
 pub mod movement;
@@ -37,6 +39,10 @@ pub use cancellation::{Cancellation, CancellationToken};
 pub use convert::{full_shape_from_proto, shape_from_proto, shape_to_proto};
 pub use elementwise::{
     Binary, BinaryForm, BinaryKernel, BinaryLoop, Unary, UnaryForm, UnaryKernel, UnaryLoop,
+};
+pub use gradient::{
+    Gradient, GradientBuilder, GradientContext, GradientFn, GradientNode, GradientScope, Gradients,
+    NodeRequest, Operand, Output,
 };
 pub use inference::{HandleData, InferenceContext, Operands, ShapeAndType, shape_from_tensor};
 pub use kernel::{

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use tfcore_base::{DType, Result, already_exists, invalid};
 
+use crate::gradient::{Gradient, GradientFn};
 use crate::inference::InferenceContext;
 use crate::kernel::{Kernel, KernelInit};
 use crate::{AttrValue, Attrs, OpDef, op_table};
@@ -59,6 +60,7 @@ impl KernelDef {
 pub struct Behaviour {
     pub shape: Option<ShapeFn>,
     pub kernels: Vec<KernelDef>,
+    pub gradient: Gradient,
 }
 
 /// All ops that the process knows: the table's, with the behaviour that the op families attach, and
@@ -135,6 +137,23 @@ impl Registry {
             Some(behaviour) => behaviour.shape.clone(),
             None => self.added.read().get(name).and_then(|op| op.behaviour.shape.clone()),
         }
+    }
+
+    /// What the op `name` has to say about its gradient.
+    pub fn gradient(&self, name: &str) -> Gradient {
+        self.behaviours.get(name).map_or(Gradient::Undefined, |behaviour| behaviour.gradient)
+    }
+
+    /// The ops that have a gradient function, sorted.
+    pub fn differentiable(&self) -> Vec<&'static str> {
+        let mut names: Vec<&'static str> = self
+            .behaviours
+            .iter()
+            .filter(|(_, behaviour)| matches!(behaviour.gradient, Gradient::Function(_)))
+            .map(|(name, _)| *name)
+            .collect();
+        names.sort_unstable();
+        names
     }
 
     /// The kernels of the op `name`, for all devices.
@@ -248,6 +267,18 @@ impl OpEntry<'_> {
     /// A CPU kernel that needs nothing of its node: a function.
     pub fn compute(self, compute: fn(&mut crate::OpContext<'_>) -> Result<()>) -> Self {
         self.cpu(move |_| Ok(Box::new(compute)))
+    }
+
+    /// The gradient.
+    pub fn gradient(self, gradient: GradientFn) -> Self {
+        self.behaviour.gradient = Gradient::Function(gradient);
+        self
+    }
+
+    /// No gradient: the op is constant in its inputs, or has none that could be differentiated.
+    pub fn no_gradient(self) -> Self {
+        self.behaviour.gradient = Gradient::Zero;
+        self
     }
 
     /// A kernel.

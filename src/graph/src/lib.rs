@@ -5,10 +5,12 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod copy;
 mod export;
 mod fold;
 mod function;
 mod function_text;
+mod gradients;
 mod graph;
 #[cfg(test)]
 mod hostile_tests;
@@ -16,9 +18,11 @@ mod import;
 mod instantiate;
 mod library;
 mod name;
+mod name_scope;
 mod node;
 mod refine;
 mod validate;
+mod while_loop;
 
 pub use builder::NodeBuilder;
 pub use export::node_to_proto;
@@ -30,3 +34,4 @@ pub use library::{Function, FunctionLibrary};
 pub use name::Name;
 pub use node::{Edge, Node, NodeId, OutputRef, SINK, SOURCE};
 pub use validate::is_valid_node_name;
+pub use while_loop::LoopPart;

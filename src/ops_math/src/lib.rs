@@ -14,6 +14,7 @@ mod cumulative;
 mod division;
 mod einsum;
 mod float8;
+mod gradients;
 mod matmul;
 mod number;
 mod range;
@@ -32,6 +33,7 @@ pub fn register(r: &mut Registry) {
     cumulative::register(r);
     division::register(r);
     einsum::register(r);
+    gradients::register(r);
     matmul::register(r);
     range::register(r);
     reduce::register(r);

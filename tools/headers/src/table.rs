@@ -115,6 +115,8 @@ pub(crate) const HEADERS: &[Header] = &[
             "attr_get.rs",
             "import.rs",
             "function.rs",
+            "while_loop.rs",
+            "gradients.rs",
             "session.rs",
             "device_list.rs",
             "registry.rs",

@@ -1,0 +1,71 @@
+//! Every gradient agrees with numeric differentiation, as far as there are kernels to run it.
+
+mod array;
+mod harness;
+mod math;
+mod nn;
+
+use std::collections::BTreeSet;
+
+use harness::{Case, check};
+use tfcore::registry;
+use tfcore_base::Code;
+
+/// Ops that gradients are made of and that have no kernel yet. The list only shrinks.
+const WITHOUT_KERNEL: &[&str] = &[
+    "BroadcastGradientArgs",
+    "Digamma",
+    "DynamicStitch",
+    "Erfinv",
+    "ListDiff",
+    "Ndtri",
+    "ReciprocalGrad",
+    "RsqrtGrad",
+    "SegmentSum",
+    "SigmoidGrad",
+    "SqrtGrad",
+    "TanhGrad",
+    "UnsortedSegmentMax",
+    "UnsortedSegmentMin",
+    "UnsortedSegmentSum",
+];
+
+fn cases() -> Vec<Case> {
+    let mut cases = math::cases();
+    cases.extend(array::cases());
+    cases.extend(nn::cases());
+    cases
+}
+
+#[test]
+fn gradients_agree_with_difference_quotients() {
+    let mut failures = Vec::new();
+    let mut missing = BTreeSet::new();
+    for (index, case) in cases().iter().enumerate() {
+        match check(case) {
+            Ok(()) => {}
+            Err(error) if error.code() == Code::NotFound => {
+                missing.extend(error.message().split(' ').map(str::to_string));
+            }
+            Err(error) => failures.push(format!("case {index}, {}: {error}", case.op)),
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    let known: BTreeSet<String> = WITHOUT_KERNEL.iter().map(|op| op.to_string()).collect();
+    assert_eq!(missing, known, "ops without a kernel");
+}
+
+#[test]
+fn every_gradient_has_a_case() {
+    let tested: BTreeSet<&str> = cases().iter().map(|case| case.op).collect();
+    let untested: BTreeSet<&str> =
+        [math::UNTESTED, array::UNTESTED, nn::UNTESTED].concat().into_iter().collect();
+    let without: Vec<&str> = registry()
+        .differentiable()
+        .into_iter()
+        .filter(|op| !tested.contains(op) && !untested.contains(op))
+        .collect();
+    assert!(without.is_empty(), "gradients without a case: {without:?}");
+    let both: Vec<&&str> = tested.intersection(&untested).collect();
+    assert!(both.is_empty(), "listed as untested, but tested: {both:?}");
+}
