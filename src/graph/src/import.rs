@@ -16,8 +16,7 @@ use crate::graph::{GRAPH_VERSION, NewNode};
 use crate::library::Function;
 use crate::node::{Edge, NodeId, OutputRef, SOURCE};
 use crate::validate::{
-    check_attrs, check_deprecation, check_input_count, is_valid_node_name, types_compatible,
-    unknown_op,
+    check_deprecation, check_input_count, is_valid_node_name, types_compatible, unknown_op,
 };
 use crate::{Graph, Name};
 
@@ -195,6 +194,7 @@ impl Import<'_> {
         let inputs = import.resolve_inputs()?;
         // Shape functions ask for the version of the graph.
         import.merge_versions(&versions);
+        import.graph.reserve(import.nodes.len());
         import.add_nodes(inputs)?;
         import.results()
     }
@@ -407,15 +407,12 @@ impl Import<'_> {
             return Err(not_found!("{}", unknown_op(&def.op)));
         };
         let mut attrs = Attrs::from_proto_with(std::mem::take(&mut def.attr), Some(&op));
-        op.add_defaults(&mut attrs);
         self.fix_colocation(&def.name, &mut attrs)?;
         let output_shapes = match self.options.validate_shapes {
             true => attrs.remove("_output_shapes"),
             false => None,
         };
-        attrs.shrink_to_fit();
-        check_attrs(&name, &op, &attrs)?;
-        let input_dtypes = op.input_dtypes(&attrs)?;
+        let kind = self.graph.kind(&name, &op, attrs)?;
         let num_data = inputs
             .iter()
             .filter(|input| match input {
@@ -424,24 +421,20 @@ impl Import<'_> {
                 Input::ExistingControl(_) => false,
             })
             .count();
-        check_input_count(&name, &op, &input_dtypes, num_data)?;
+        check_input_count(&name, &op, &kind.input_dtypes, num_data)?;
         check_deprecation(&op, self.producer)?;
         let mut wiring = Wiring::default();
         for input in inputs {
-            self.wire(&name, input, &input_dtypes, &mut wiring)?;
+            self.wire(&name, input, &kind.input_dtypes, &mut wiring)?;
         }
         let device = if def.device.is_empty() { &self.options.default_device } else { &def.device };
         let device = self.graph.intern_device(&device.clone());
-        let output_dtypes = op.output_dtypes(&attrs)?;
         let id = self.graph.add(NewNode {
             name: Name::new(&name),
-            attrs,
+            kind,
             device,
             inputs: wiring.inputs,
             control_inputs: without_repetition(wiring.control_inputs),
-            input_dtypes: input_dtypes.into(),
-            output_dtypes: output_dtypes.into(),
-            op,
         })?;
         self.ids[position] = Some(id);
         self.nodes[position] = def;
@@ -648,12 +641,12 @@ impl Import<'_> {
 #[derive(Default)]
 struct Wiring {
     inputs: SmallVec<[Edge; 2]>,
-    control_inputs: SmallVec<[NodeId; 1]>,
+    control_inputs: SmallVec<[NodeId; 4]>,
     back_edges: Vec<BackEdge>,
 }
 
 /// The nodes in order of their first mention.
-fn without_repetition(mut nodes: SmallVec<[NodeId; 1]>) -> SmallVec<[NodeId; 1]> {
+fn without_repetition(mut nodes: SmallVec<[NodeId; 4]>) -> SmallVec<[NodeId; 4]> {
     if nodes.len() > 1 {
         let mut seen = HashSet::with_capacity(nodes.len());
         nodes.retain(|node| seen.insert(*node));

@@ -6,14 +6,17 @@
 
 mod builder;
 mod export;
+mod fanout;
 mod fold;
 mod graph;
 #[cfg(test)]
 mod hostile_tests;
 mod import;
 mod instantiate;
+mod kinds;
 mod library;
 mod name;
+mod names;
 mod node;
 mod refine;
 mod validate;
@@ -25,5 +28,5 @@ pub use import::{ImportOptions, ImportResults, TensorRef};
 pub use instantiate::FunctionBody;
 pub use library::{Function, FunctionLibrary};
 pub use name::Name;
-pub use node::{Edge, Node, NodeId, OutputRef, SINK, SOURCE};
+pub use node::{Edge, Node, NodeId, NodeKind, OutputRef, SINK, SOURCE};
 pub use validate::is_valid_node_name;
