@@ -177,7 +177,7 @@ pub struct Attrs {
 }
 
 /// Two of them, the most frequent number, take one allocation.
-type Entries = SmallVec<[(Arc<str>, AttrValue); 2]>;
+pub(crate) type Entries = SmallVec<[(Arc<str>, AttrValue); 2]>;
 
 impl Attrs {
     pub fn new() -> Attrs {
@@ -202,6 +202,12 @@ impl Attrs {
 
     pub fn contains(&self, name: &str) -> bool {
         self.position(name).is_ok()
+    }
+
+    /// Entries in order of their names, each of which is there once.
+    pub(crate) fn from_sorted(entries: Entries) -> Attrs {
+        debug_assert!(entries.is_sorted_by(|(a, _), (b, _)| a < b));
+        Attrs { entries: (!entries.is_empty()).then(|| Arc::new(entries)) }
     }
 
     /// Sets or replaces an attribute.

@@ -202,6 +202,10 @@ impl Graph {
 
     /// A device name, shared between all nodes that request it.
     pub(crate) fn intern_device(&mut self, device: &str) -> Name {
+        // Most nodes request what the one before them does.
+        if let Some(last) = self.nodes.last().filter(|last| *last.device == *device) {
+            return last.device.clone();
+        }
         if let Some((known, ())) = self.devices.get_key_value(device) {
             return known.clone();
         }

@@ -1,27 +1,19 @@
 //! Finding nodes by name, and telling names from scopes.
 
 use std::collections::HashMap;
-use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::DefaultHashBuilder;
 
+use crate::name_table::NameTable;
 use crate::node::{Node, NodeId, SINK};
 
 /// The nodes of a graph by name. The names themselves stand in the nodes.
 #[derive(Default)]
 pub(crate) struct Names {
-    table: HashTable<Entry>,
-    /// Seeded anew for each graph: names come from outside.
-    hasher: DefaultHashBuilder,
+    table: NameTable,
     /// Counted when somebody asks, which most programs never do. Behind a lock, as asking changes it.
     scopes: Mutex<Scopes>,
-}
-
-/// With a part of the hash, so that neither growing the table nor passing by another name looks at a node.
-struct Entry {
-    hash: u32,
-    id: NodeId,
 }
 
 /// How many nodes lie in each scope: in `a` and in `a/b` for a node `a/b/c`.
@@ -34,28 +26,22 @@ struct Scopes {
 
 impl Names {
     pub(crate) fn find(&self, nodes: &[Arc<Node>], name: &str) -> Option<NodeId> {
-        let hash = self.hash(name);
-        let is_it = |entry: &Entry| entry.hash == hash && *nodes[entry.id.index()].name == *name;
-        self.table.find(spread(hash), is_it).map(|entry| entry.id)
+        self.table.find(name, |number| &nodes[number as usize].name).map(NodeId)
     }
 
     /// Notes the name of a node, which must be new.
     pub(crate) fn insert(&mut self, name: &str, id: NodeId) {
-        let hash = self.hash(name);
-        self.table.insert_unique(spread(hash), Entry { hash, id }, |entry| spread(entry.hash));
+        self.table.insert(name, id.0);
     }
 
     pub(crate) fn reserve(&mut self, additional: usize) {
-        self.table.reserve(additional, |entry| spread(entry.hash));
+        self.table.reserve(additional);
     }
 
     /// Forgets nodes, of which the first has number `start`.
     pub(crate) fn remove(&mut self, start: usize, nodes: &[Arc<Node>]) {
         for node in nodes {
-            let hash = self.hash(&node.name);
-            if let Ok(entry) = self.table.find_entry(spread(hash), |entry| entry.id == node.id) {
-                entry.remove();
-            }
+            self.table.remove(&node.name, node.id.0);
         }
         let scopes = self.scopes.get_mut().unwrap_or_else(PoisonError::into_inner);
         let counted = scopes.counted.saturating_sub(start).min(nodes.len());
@@ -73,15 +59,6 @@ impl Names {
         scopes.counted = nodes.len();
         scopes.counts.contains_key(name)
     }
-
-    fn hash(&self, name: &str) -> u32 {
-        self.hasher.hash_one(name) as u32
-    }
-}
-
-/// The table takes its bits from both ends of a hash.
-fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 impl Scopes {
