@@ -4,12 +4,13 @@ use std::ffi::{CString, c_char, c_int};
 use std::ptr;
 
 use tfcore_base::{Result, invalid, unimplemented_error};
-use tfcore_graph::{ImportOptions, ImportResults, OutputRef, TensorRef};
+use tfcore_graph::{ImportOptions, ImportResults, OutputRef, ParsedGraphDef, TensorRef};
 
 use super::graph::{SharedGraph, TF_Graph, TF_Operation, TF_Output, node_in};
 use super::handle::{count, get, get_mut, guard, quiet, slice_mut, text, to_int};
 use super::tf_buffer::{TF_Buffer, bytes};
 use super::tf_status::TF_Status;
+use crate::ops;
 
 /// How a GraphDef is brought into a graph.
 #[derive(Default)]
@@ -369,10 +370,10 @@ unsafe fn import<'g>(
     // SAFETY: as the caller promises.
     let (graph, bytes, options) =
         unsafe { (get(graph, "graph")?, bytes(graph_def, "graph_def")?, get(options, "options")?) };
-    let def = tfcore_proto::decode(bytes).map_err(|_| invalid!("Invalid GraphDef"))?;
+    let def = ParsedGraphDef::from_bytes(bytes, ops::registry())?;
     // SAFETY: as the caller promises.
     let options = unsafe { options.resolve(&graph.shared)? };
-    let results = graph.shared.lock().import(def, &options)?;
+    let results = graph.shared.lock().import_parsed(def, &options)?;
     Ok((graph, results))
 }
 

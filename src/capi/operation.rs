@@ -285,7 +285,7 @@ pub unsafe extern "C" fn TF_OperationNumControlOutputs(oper: *mut TF_Operation) 
     quiet(0, || {
         // SAFETY: as the caller promises.
         let oper = unsafe { get(oper, "oper")? };
-        Ok(to_int(oper.graph().lock().control_outputs(oper.id).len()))
+        Ok(to_int(oper.graph().lock().control_outputs(oper.id).count()))
     })
 }
 
@@ -303,7 +303,7 @@ pub unsafe extern "C" fn TF_OperationGetControlOutputs(
     quiet(0, || {
         // SAFETY: as the caller promises.
         let oper = unsafe { get(oper, "oper")? };
-        let ids = oper.graph().lock().control_outputs(oper.id).to_vec();
+        let ids: Vec<NodeId> = oper.graph().lock().control_outputs(oper.id).collect();
         // SAFETY: as the caller promises.
         unsafe { store_operations(oper, &ids, control_outputs, max_control_outputs) }
     })

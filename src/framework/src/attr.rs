@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tfcore_base::{Code, DType, Error, Result, escape_bytes, invalid};
 use tfcore_tensor::{PartialShape, Tensor};
 
@@ -69,17 +70,17 @@ impl AttrList {
         self.len() == 0
     }
 
-    fn item_type(&self) -> &'static str {
+    fn type_name(&self) -> &'static str {
         match self {
-            AttrList::Empty => "any",
-            AttrList::String(_) => "string",
-            AttrList::Int(_) => "int",
-            AttrList::Float(_) => "float",
-            AttrList::Bool(_) => "bool",
-            AttrList::Type(_) => "type",
-            AttrList::Shape(_) => "shape",
-            AttrList::Tensor(_) => "tensor",
-            AttrList::Func(_) => "func",
+            AttrList::Empty => "list(any)",
+            AttrList::String(_) => "list(string)",
+            AttrList::Int(_) => "list(int)",
+            AttrList::Float(_) => "list(float)",
+            AttrList::Bool(_) => "list(bool)",
+            AttrList::Type(_) => "list(type)",
+            AttrList::Shape(_) => "list(shape)",
+            AttrList::Tensor(_) => "list(tensor)",
+            AttrList::Func(_) => "list(func)",
         }
     }
 }
@@ -118,7 +119,7 @@ impl AttrValue {
     }
 
     /// The type as op definitions write it: `int`, `list(type)`; `list(any)` for an empty list.
-    pub fn type_name(&self) -> String {
+    pub fn type_name(&self) -> &'static str {
         match self {
             AttrValue::String(_) => "string",
             AttrValue::Int(_) => "int",
@@ -129,10 +130,9 @@ impl AttrValue {
             AttrValue::Tensor(_) => "tensor",
             AttrValue::Func(_) => "func",
             AttrValue::Placeholder(_) => "placeholder",
-            AttrValue::List(list) => return format!("list({})", list.item_type()),
+            AttrValue::List(list) => list.type_name(),
             AttrValue::Raw(raw) => raw.type_name(),
         }
-        .to_string()
     }
 
     /// Checks that the value is of the type that an op definition declares.
@@ -149,7 +149,7 @@ impl AttrValue {
             || matches!(self, AttrValue::Placeholder(_))
             || (actual == "list(any)" && declared.starts_with("list("));
         if !fits {
-            return Err(mismatch(&actual, declared));
+            return Err(mismatch(actual, declared));
         }
         match self {
             AttrValue::Type(dtype) => check_no_reference(*dtype),
@@ -169,62 +169,72 @@ fn check_no_reference(dtype: DType) -> Result<()> {
     Ok(())
 }
 
-/// The attributes of a node, sorted by name.
+/// The attributes of a node, sorted by name. Clones share them until one is changed.
 #[derive(Clone, PartialEq, Default)]
 pub struct Attrs {
-    entries: Vec<(Arc<str>, AttrValue)>,
+    /// `None` for no attributes, which take no memory.
+    entries: Option<Arc<Entries>>,
 }
+
+/// Two of them, the most frequent number, take one allocation.
+pub(crate) type Entries = SmallVec<[(Arc<str>, AttrValue); 2]>;
 
 impl Attrs {
     pub fn new() -> Attrs {
         Attrs::default()
     }
 
-    pub fn with_capacity(capacity: usize) -> Attrs {
-        Attrs { entries: Vec::with_capacity(capacity) }
+    fn entries(&self) -> &[(Arc<str>, AttrValue)] {
+        self.entries.as_ref().map_or(&[], |entries| entries)
+    }
+
+    fn entries_mut(&mut self) -> &mut Entries {
+        Arc::make_mut(self.entries.get_or_insert_default())
     }
 
     fn position(&self, name: &str) -> std::result::Result<usize, usize> {
-        self.entries.binary_search_by(|(key, _)| (**key).cmp(name))
+        self.entries().binary_search_by(|(key, _)| (**key).cmp(name))
     }
 
     pub fn get(&self, name: &str) -> Option<&AttrValue> {
-        self.position(name).ok().map(|index| &self.entries[index].1)
+        self.position(name).ok().map(|index| &self.entries()[index].1)
     }
 
     pub fn contains(&self, name: &str) -> bool {
         self.position(name).is_ok()
     }
 
+    /// Entries in order of their names, each of which is there once.
+    pub(crate) fn from_sorted(entries: Entries) -> Attrs {
+        debug_assert!(entries.is_sorted_by(|(a, _), (b, _)| a < b));
+        Attrs { entries: (!entries.is_empty()).then(|| Arc::new(entries)) }
+    }
+
     /// Sets or replaces an attribute.
     pub fn set(&mut self, name: impl Into<Arc<str>>, value: AttrValue) {
         let name = name.into();
         match self.position(&name) {
-            Ok(index) => self.entries[index].1 = value,
-            Err(index) => self.entries.insert(index, (name, value)),
+            Ok(index) => self.entries_mut()[index].1 = value,
+            Err(index) => self.entries_mut().insert(index, (name, value)),
         }
     }
 
     /// Removes an attribute and returns the value it had.
     pub fn remove(&mut self, name: &str) -> Option<AttrValue> {
-        self.position(name).ok().map(|index| self.entries.remove(index).1)
+        self.position(name).ok().map(|index| self.entries_mut().remove(index).1)
     }
 
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.entries().len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.entries().is_empty()
     }
 
     /// Names and values in order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &AttrValue)> {
-        self.entries.iter().map(|(name, value)| (name, value))
-    }
-
-    pub fn shrink_to_fit(&mut self) {
-        self.entries.shrink_to_fit();
+        self.entries().iter().map(|(name, value)| (name, value))
     }
 
     /// The attribute `name`.
@@ -369,7 +379,7 @@ impl AttrValue {
             AttrValue::Raw(raw) if raw.type_name() == expected => raw.error(),
             AttrValue::Raw(raw) if expected == "list" => raw.error(),
             _ => with_suffix(
-                mismatch(&self.type_name(), expected),
+                mismatch(self.type_name(), expected),
                 &format!("\n\t for attr '{name}'"),
             ),
         }

@@ -216,7 +216,7 @@ impl Attrs {
         messages: BTreeMap<String, proto::AttrValue>,
         op: Option<&OpDef>,
     ) -> Attrs {
-        let mut attrs = Attrs::with_capacity(messages.len());
+        let mut attrs = Attrs::new();
         for (name, message) in messages {
             let value = AttrValue::from_proto(message);
             match op.and_then(|op| op.attr(&name)) {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tfcore_base::{DType, Result, invalid};
 use tfcore_tensor::{Dim, PartialShape, Tensor};
 
@@ -34,8 +35,8 @@ pub struct InferenceContext<'a> {
     inputs: &'a [PartialShape],
     input_handles: &'a [HandleData],
     operands: &'a dyn Operands,
-    outputs: Vec<PartialShape>,
-    output_handles: Vec<HandleData>,
+    outputs: SmallVec<[PartialShape; 1]>,
+    output_handles: SmallVec<[HandleData; 1]>,
     used: RefCell<Vec<UsedOperand>>,
     producer: i32,
 }
@@ -62,8 +63,8 @@ impl<'a> InferenceContext<'a> {
             inputs,
             input_handles,
             operands,
-            outputs: vec![PartialShape::unknown(); num_outputs],
-            output_handles: vec![None; num_outputs],
+            outputs: SmallVec::from_elem(PartialShape::unknown(), num_outputs),
+            output_handles: SmallVec::from_elem(None, num_outputs),
             used: RefCell::new(Vec::new()),
             producer: i32::MAX,
         }
@@ -198,7 +199,7 @@ impl<'a> InferenceContext<'a> {
     }
 
     /// The result: shapes and handle data of all outputs.
-    pub fn into_outputs(self) -> (Vec<PartialShape>, Vec<HandleData>) {
+    pub fn into_outputs(self) -> (SmallVec<[PartialShape; 1]>, SmallVec<[HandleData; 1]>) {
         (self.outputs, self.output_handles)
     }
 

@@ -32,6 +32,7 @@ mod tensor_proto;
 pub mod testing;
 mod text_proto;
 mod variable;
+mod wire_attr;
 
 pub use attr::{AttrList, AttrValue, Attrs, Func};
 pub use blocking::{BlockingContext, BlockingKernel, Outputs, blocking_kernel};

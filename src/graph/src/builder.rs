@@ -8,9 +8,7 @@ use tfcore_framework::{ArgDef, ArgKind, AttrList, AttrValue, Attrs, OpDef};
 
 use crate::graph::NewNode;
 use crate::node::{Edge, NodeId, OutputRef};
-use crate::validate::{
-    check_attrs, check_deprecation, check_input_count, types_compatible, unknown_op,
-};
+use crate::validate::{check_deprecation, check_input_count, types_compatible, unknown_op};
 use crate::{Graph, Name};
 
 /// The attr that holds what a node is colocated with.
@@ -26,7 +24,7 @@ pub struct NodeBuilder {
     op: String,
     device: String,
     inputs: Vec<Input>,
-    control_inputs: SmallVec<[NodeId; 1]>,
+    control_inputs: SmallVec<[NodeId; 4]>,
     attrs: Vec<(String, AttrValue)>,
     colocations: BTreeSet<String>,
 }
@@ -100,24 +98,17 @@ impl NodeBuilder {
         for (name, value) in std::mem::take(&mut self.attrs) {
             draft.set_attr(&name, value);
         }
-        let mut attrs = draft.finish(&self.name, self.inputs.len())?;
-        op.add_defaults(&mut attrs);
-        attrs.shrink_to_fit();
-        check_attrs(&self.name, &op, &attrs)?;
-        let input_dtypes = op.input_dtypes(&attrs)?;
-        check_input_count(&self.name, &op, &input_dtypes, edges.len())?;
+        let attrs = draft.finish(&self.name, self.inputs.len())?;
+        let kind = graph.kind(&self.name, &op, attrs)?;
+        check_input_count(&self.name, &op, &kind.input_dtypes, edges.len())?;
         check_deprecation(&op, graph.versions().producer)?;
-        let output_dtypes = op.output_dtypes(&attrs)?;
         let device = graph.intern_device(&self.device);
         graph.add(NewNode {
             name: Name::new(&self.name),
-            attrs,
+            kind,
             device,
             inputs: edges,
             control_inputs: self.control_inputs,
-            input_dtypes: input_dtypes.into(),
-            output_dtypes: output_dtypes.into(),
-            op,
         })
     }
 

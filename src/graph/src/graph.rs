@@ -3,14 +3,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use hashbrown::DefaultHashBuilder;
 use smallvec::SmallVec;
 use tfcore_base::{DType, Result, invalid, out_of_range};
 use tfcore_framework::{Attrs, HandleData, OpDef, Registry, shape_ops};
 use tfcore_proto as proto;
 use tfcore_tensor::PartialShape;
 
+use crate::fanout::Fanouts;
+use crate::kinds::Kinds;
 use crate::library::{FunctionLibrary, Mark};
-use crate::node::{Edge, Node, NodeId, OutputRef, SINK, SOURCE};
+use crate::names::Names;
+use crate::node::{Edge, Node, NodeId, NodeKind, OutputRef, SINK, SOURCE};
 use crate::{Name, refine};
 
 /// The graph version that this library writes and understands.
@@ -32,24 +36,18 @@ pub struct Versions {
 pub struct Graph {
     registry: Arc<Registry>,
     nodes: Vec<Arc<Node>>,
-    fanouts: Vec<Fanout>,
-    shapes: Vec<Vec<OutputInfo>>,
-    name_map: HashMap<Name, NodeId>,
-    /// How many names lie in each scope: `a` and `a/b` for a node `a/b/c`.
-    scopes: HashMap<Name, u32>,
-    devices: HashMap<Name, ()>,
+    fanouts: Fanouts,
+    /// What is known of the outputs of all nodes.
+    outputs: Vec<OutputInfo>,
+    /// Where the outputs of each node begin.
+    first_outputs: Vec<usize>,
+    names: Names,
+    kinds: Kinds,
+    devices: HashMap<Name, (), DefaultHashBuilder>,
     /// Copied before it changes where a session or a function body shares it.
     library: Arc<FunctionLibrary>,
     versions: Versions,
     require_shape_fns: bool,
-}
-
-/// Who reads a node's outputs.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Fanout {
-    /// The output, and the consumer with the index of its input.
-    data: SmallVec<[(u32, NodeId, u32); 1]>,
-    control: SmallVec<[NodeId; 1]>,
 }
 
 /// What is known of an output before the graph runs.
@@ -62,13 +60,10 @@ pub(crate) struct OutputInfo {
 /// A node that is about to be added; all that it refers to is in the graph.
 pub(crate) struct NewNode {
     pub(crate) name: Name,
-    pub(crate) op: Arc<OpDef>,
-    pub(crate) attrs: Attrs,
+    pub(crate) kind: Arc<NodeKind>,
     pub(crate) device: Name,
     pub(crate) inputs: SmallVec<[Edge; 2]>,
-    pub(crate) control_inputs: SmallVec<[NodeId; 1]>,
-    pub(crate) input_dtypes: SmallVec<[DType; 8]>,
-    pub(crate) output_dtypes: SmallVec<[DType; 8]>,
+    pub(crate) control_inputs: SmallVec<[NodeId; 4]>,
 }
 
 /// The state of a graph to which a failed import returns.
@@ -89,30 +84,25 @@ impl Graph {
         let mut graph = Graph {
             registry,
             nodes: Vec::new(),
-            fanouts: Vec::new(),
-            shapes: Vec::new(),
-            name_map: HashMap::new(),
-            scopes: HashMap::new(),
-            devices: HashMap::new(),
+            fanouts: Fanouts::default(),
+            outputs: Vec::new(),
+            first_outputs: Vec::new(),
+            names: Names::default(),
+            kinds: Kinds::default(),
+            devices: HashMap::default(),
             library: Arc::default(),
             versions,
             require_shape_fns: true,
         };
         let no_op = graph.registry.def("NoOp").expect("the op table has NoOp");
-        for name in ["_SOURCE", "_SINK"] {
-            graph.push(NewNode {
-                name: Name::new(name),
-                op: no_op.clone(),
-                attrs: Attrs::new(),
-                device: Name::new(""),
-                inputs: SmallVec::new(),
-                control_inputs: SmallVec::new(),
-                input_dtypes: SmallVec::new(),
-                output_dtypes: SmallVec::new(),
-            });
+        for (id, name) in [(SOURCE, "_SOURCE"), (SINK, "_SINK")] {
+            let kind = graph.kind(name, &no_op, Attrs::new()).expect("NoOp has no attrs");
+            let device = graph.intern_device("");
+            let (inputs, control_inputs) = (SmallVec::new(), SmallVec::new());
+            let name = Name::new(name);
+            // These two have no names that anybody could find.
+            graph.append(Node { id, name, kind, device, inputs, control_inputs }, SmallVec::new());
         }
-        graph.name_map.clear();
-        graph.scopes.clear();
         graph
     }
 
@@ -196,16 +186,33 @@ impl Graph {
 
     /// The node called `name`.
     pub fn find(&self, name: &str) -> Option<NodeId> {
-        self.name_map.get(name).copied()
+        self.names.find(&self.nodes, name)
     }
 
     /// Whether `name` is a node or a scope around nodes.
     pub fn is_name_or_scope(&self, name: &str) -> bool {
-        self.name_map.contains_key(name) || self.scopes.contains_key(name)
+        self.find(name).is_some() || self.names.is_scope(&self.nodes, name)
+    }
+
+    /// The kind of nodes of `op` with these attrs, to which the op's defaults are added.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for attrs that the op's definition forbids; `node` is the name in the message.
+    pub(crate) fn kind(
+        &mut self,
+        node: &str,
+        op: &Arc<OpDef>,
+        attrs: Attrs,
+    ) -> Result<Arc<NodeKind>> {
+        self.kinds.get(&self.registry, node, op, attrs)
     }
 
     /// A device name, shared between all nodes that request it.
     pub(crate) fn intern_device(&mut self, device: &str) -> Name {
+        // Most nodes request what the one before them does.
+        if let Some(last) = self.nodes.last().filter(|last| *last.device == *device) {
+            return last.device.clone();
+        }
         if let Some((known, ())) = self.devices.get_key_value(device) {
             return known.clone();
         }
@@ -214,113 +221,75 @@ impl Graph {
         name
     }
 
-    /// The consumers of output `index` of `id`, in order of their creation.
+    /// The consumers of an output with the index of the input, in order of their creation.
     pub fn consumers(&self, output: OutputRef) -> impl Iterator<Item = (NodeId, usize)> {
-        let fanout = &self.fanouts[output.node.index()];
-        fanout
-            .data
-            .iter()
-            .filter(move |(index, ..)| *index == output.index)
-            .map(|&(_, consumer, input)| (consumer, input as usize))
+        self.fanouts.consumers(output)
     }
 
     /// The nodes that run after `id`, without those that read its outputs.
-    pub fn control_outputs(&self, id: NodeId) -> &[NodeId] {
-        &self.fanouts[id.index()].control
+    pub fn control_outputs(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
+        self.fanouts.consumers(OutputRef::control(id)).map(|(consumer, _)| consumer)
     }
 
-    /// Appends a node whose inputs have been checked. Its shapes are unknown.
-    pub(crate) fn push(&mut self, new: NewNode) -> NodeId {
-        let id =
-            NodeId(u32::try_from(self.nodes.len()).expect("a graph has fewer than 2^32 nodes"));
-        for (input, edge) in new.inputs.iter().enumerate() {
-            let fanout = &mut self.fanouts[edge.source.node.index()];
-            fanout.data.push((edge.source.index, id, input as u32));
-        }
-        for control in &new.control_inputs {
-            self.fanouts[control.index()].control.push(id);
-        }
-        self.shapes.push(vec![
-            OutputInfo { shape: PartialShape::unknown(), handle: None };
-            new.output_dtypes.len()
-        ]);
-        self.fanouts.push(Fanout::default());
-        self.add_name(&new.name, id);
-        self.nodes.push(Arc::new(Node {
-            id,
-            name: new.name,
-            op: new.op,
-            attrs: new.attrs,
-            device: new.device,
-            inputs: new.inputs,
-            control_inputs: new.control_inputs,
-            input_dtypes: new.input_dtypes,
-            output_dtypes: new.output_dtypes,
-        }));
-        id
+    /// Makes room for so many more nodes.
+    pub(crate) fn reserve(&mut self, nodes: usize) {
+        self.nodes.reserve(nodes);
+        self.first_outputs.reserve(nodes);
+        self.outputs.reserve(nodes);
+        self.names.reserve(nodes);
     }
 
-    /// Adds a node and infers the shapes of its outputs.
+    /// Adds a node whose inputs have been checked, and infers the shapes of its outputs.
     ///
     /// # Errors
     /// What the shape function reports; then the graph is as before.
     pub(crate) fn add(&mut self, new: NewNode) -> Result<NodeId> {
-        let id = self.push(new);
-        match refine::infer(self, id) {
-            Ok(outputs) => {
-                self.shapes[id.index()] = outputs;
-                Ok(id)
-            }
-            Err(error) => {
-                self.truncate(id.index());
-                Err(error)
-            }
-        }
+        let id =
+            NodeId(u32::try_from(self.nodes.len()).expect("a graph has fewer than 2^32 nodes"));
+        let NewNode { name, kind, device, inputs, control_inputs } = new;
+        let node = Node { id, name, kind, device, inputs, control_inputs };
+        let outputs = refine::infer(self, &node)?;
+        self.names.insert(&node.name, id);
+        self.append(node, outputs);
+        Ok(id)
     }
 
-    fn add_name(&mut self, name: &Name, id: NodeId) {
-        self.name_map.insert(name.clone(), id);
-        for (end, _) in name.match_indices('/') {
-            match self.scopes.get_mut(&name[..end]) {
-                Some(count) => *count += 1,
-                None => {
-                    self.scopes.insert(Name::new(&name[..end]), 1);
-                }
+    fn append(&mut self, node: Node, outputs: SmallVec<[OutputInfo; 1]>) {
+        for (input, edge) in node.inputs.iter().enumerate() {
+            // The back edge of a loop is not there yet.
+            if edge.source.node != SOURCE {
+                self.fanouts.add(edge.source, node.id, input);
             }
         }
-    }
-
-    fn remove_name(&mut self, name: &Name) {
-        self.name_map.remove(name.as_str());
-        for (end, _) in name.match_indices('/') {
-            if let Some(count) = self.scopes.get_mut(&name[..end]) {
-                *count -= 1;
-                if *count == 0 {
-                    self.scopes.remove(&name[..end]);
-                }
-            }
+        for &control in &node.control_inputs {
+            self.fanouts.add(OutputRef::control(control), node.id, 0);
         }
+        self.fanouts.push_node();
+        self.first_outputs.push(self.outputs.len());
+        self.outputs.extend(outputs);
+        self.nodes.push(Arc::new(node));
     }
 
     /// Removes all nodes from number `len` on, which no node before them reads.
     fn truncate(&mut self, len: usize) {
         let removed = self.nodes.split_off(len);
-        self.fanouts.truncate(len);
-        self.shapes.truncate(len);
-        let mut read: Vec<usize> = Vec::new();
+        self.names.remove(len, &removed);
+        if let Some(&first) = self.first_outputs.get(len) {
+            self.outputs.truncate(first);
+            self.first_outputs.truncate(len);
+        }
+        let mut read: Vec<NodeId> = Vec::new();
         for node in &removed {
-            self.remove_name(&node.name);
-            read.extend(node.inputs.iter().map(|edge| edge.source.node.index()));
-            read.extend(node.control_inputs.iter().map(|control| control.index()));
+            read.extend(node.inputs.iter().map(|edge| edge.source.node));
+            read.extend(&node.control_inputs);
         }
         // Each list of consumers is gone through once, however many of them go.
         read.sort_unstable();
         read.dedup();
-        for index in read.into_iter().take_while(|&index| index < len) {
-            let fanout = &mut self.fanouts[index];
-            fanout.data.retain(|(_, consumer, _)| consumer.index() < len);
-            fanout.control.retain(|consumer| consumer.index() < len);
+        for id in read.into_iter().take_while(|id| id.index() < len) {
+            self.fanouts.retain(id, |_, consumer, _| consumer.index() < len);
         }
+        self.fanouts.truncate(len);
     }
 
     pub(crate) fn checkpoint(&self) -> Checkpoint {
@@ -345,10 +314,11 @@ impl Graph {
         let node = Arc::make_mut(&mut self.nodes[merge.index()]);
         let old = std::mem::replace(&mut node.inputs[input], source.into()).source;
         if old.node != SOURCE {
-            let fanout = &mut self.fanouts[old.node.index()];
-            fanout.data.retain(|entry| *entry != (old.index, merge, input as u32));
+            self.fanouts.retain(old.node, |output, consumer, at| {
+                (output, consumer, at as usize) != (old.index, merge, input)
+            });
         }
-        self.fanouts[source.node.index()].data.push((source.index, merge, input as u32));
+        self.fanouts.add(source, merge, input);
     }
 
     /// The dtype of an output.
@@ -379,10 +349,17 @@ impl Graph {
     }
 
     pub(crate) fn output_info(&self, output: OutputRef) -> Result<&OutputInfo> {
-        self.shapes
-            .get(output.node.index())
-            .and_then(|outputs| outputs.get(output.port()))
-            .ok_or_else(|| invalid!("Node {} has no output {}", output.node.0, output.index))
+        self.output_slot(output).map(|slot| &self.outputs[slot])
+    }
+
+    /// Where an output stands among those of all nodes.
+    fn output_slot(&self, output: OutputRef) -> Result<usize> {
+        match self.nodes.get(output.node.index()) {
+            Some(node) if output.port() < node.num_outputs() => {
+                Ok(self.first_outputs[output.node.index()] + output.port())
+            }
+            _ => Err(invalid!("Node {} has no output {}", output.node.0, output.index)),
+        }
     }
 
     /// Merges `shape` into what is known of an output.
@@ -390,8 +367,9 @@ impl Graph {
     /// # Errors
     /// `InvalidArgument` if the two contradict each other.
     pub fn merge_shape(&mut self, output: OutputRef, shape: &PartialShape) -> Result<()> {
-        let merged = shape_ops::merge(self.shape(output)?, shape)?;
-        self.shapes[output.node.index()][output.port()].shape = merged;
+        let slot = self.output_slot(output)?;
+        let info = &mut self.outputs[slot];
+        info.shape = shape_ops::merge(&info.shape, shape)?;
         Ok(())
     }
 }

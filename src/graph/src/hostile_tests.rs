@@ -84,7 +84,7 @@ impl Snapshot {
             versions: graph.versions().clone(),
             library: graph.library().to_proto(),
             consumers: graph.consumers(OutputRef::new(resident, 0)).collect(),
-            control_outputs: ids.map(|id| graph.control_outputs(id).to_vec()).collect(),
+            control_outputs: ids.map(|id| graph.control_outputs(id).collect()).collect(),
             names: names.iter().map(|name| graph.is_name_or_scope(name)).collect(),
         }
     }

@@ -4,6 +4,7 @@
 //! topological order, the back edges of loops, and what the caller wants returned.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -13,11 +14,12 @@ use tfcore_proto as proto;
 
 use crate::builder::{COLOCATION_ATTR, COLOCATION_PREFIX};
 use crate::graph::{GRAPH_VERSION, NewNode};
+use crate::graph_def::ParsedGraphDef;
 use crate::library::Function;
-use crate::node::{Edge, NodeId, OutputRef, SOURCE};
+use crate::name_table::NameTable;
+use crate::node::{Edge, NodeId, NodeKind, OutputRef, SOURCE};
 use crate::validate::{
-    check_attrs, check_deprecation, check_input_count, is_valid_node_name, types_compatible,
-    unknown_op,
+    check_deprecation, check_input_count, is_valid_node_name, types_compatible, unknown_op,
 };
 use crate::{Graph, Name};
 
@@ -35,19 +37,23 @@ impl TensorRef {
 
     /// `"n"`, `"n:0"`, `"n:k"` and `"^n"`.
     pub fn parse(text: &str) -> TensorRef {
-        if let Some(node) = text.strip_prefix('^') {
-            return TensorRef::new(node, -1);
-        }
-        match text.rsplit_once(':').map(|(node, index)| (node, index.parse())) {
-            Some((node, Ok(index))) if index >= 0 && !text.ends_with(':') => {
-                TensorRef::new(node, index)
-            }
-            _ => TensorRef::new(text, 0),
-        }
+        let (node, index) = parse_tensor(text);
+        TensorRef::new(node, index)
     }
 
     fn is_control(&self) -> bool {
         self.index < 0
+    }
+}
+
+/// The parts of a [`TensorRef`].
+fn parse_tensor(text: &str) -> (&str, i32) {
+    if let Some(node) = text.strip_prefix('^') {
+        return (node, -1);
+    }
+    match text.rsplit_once(':').map(|(node, index)| (node, index.parse())) {
+        Some((node, Ok(index))) if index >= 0 && !text.ends_with(':') => (node, index),
+        _ => (text, 0),
     }
 }
 
@@ -120,6 +126,19 @@ impl Graph {
         def: proto::GraphDef,
         options: &ImportOptions,
     ) -> Result<ImportResults> {
+        let registry = self.registry().clone();
+        self.import_parsed(ParsedGraphDef::from_proto(&def, &registry), options)
+    }
+
+    /// As [`Graph::import`], for a GraphDef that has been read from its bytes.
+    ///
+    /// # Errors
+    /// As [`Graph::import`].
+    pub fn import_parsed(
+        &mut self,
+        def: ParsedGraphDef<'_>,
+        options: &ImportOptions,
+    ) -> Result<ImportResults> {
         let checkpoint = self.checkpoint();
         match Import::run(self, def, options) {
             Ok(results) => Ok(results),
@@ -132,11 +151,11 @@ impl Graph {
 }
 
 /// An input of a node of the GraphDef.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 enum Input {
     /// Of another node of the GraphDef, by its position.
     Imported {
-        node: usize,
+        node: u32,
         index: i32,
         explicit_zero: bool,
     },
@@ -145,19 +164,41 @@ enum Input {
     ExistingControl(NodeId),
 }
 
-struct Import<'a> {
+/// The inputs of all nodes of the GraphDef.
+struct Inputs {
+    all: Vec<Input>,
+    /// Where those of each node end.
+    ends: Vec<usize>,
+    /// Whether every node stands behind those that it reads.
+    in_order: bool,
+}
+
+impl Inputs {
+    fn range(&self, position: usize) -> Range<usize> {
+        let start = position.checked_sub(1).map_or(0, |previous| self.ends[previous]);
+        start..self.ends[position]
+    }
+
+    fn of(&self, position: usize) -> &[Input] {
+        &self.all[self.range(position)]
+    }
+}
+
+struct Import<'a, 'd> {
     graph: &'a mut Graph,
     options: &'a ImportOptions,
     prefix: String,
-    nodes: Vec<proto::NodeDef>,
+    def: ParsedGraphDef<'d>,
+    /// What the nodes of each kind of the GraphDef become, as soon as the first of them is added.
+    kinds: Vec<Option<Kind>>,
     producer: i32,
     /// Positions of the nodes by the names they have in the GraphDef.
-    index: HashMap<String, usize>,
+    index: NameTable,
     input_map: HashMap<TensorRef, Mapped>,
     /// The names that nodes get where they differ from prefix and name.
-    new_names: HashMap<String, String>,
-    /// The nodes that have been added, by position.
-    ids: Vec<Option<NodeId>>,
+    new_names: HashMap<&'d str, String>,
+    /// The nodes that have been added, by position; `SOURCE` for the others.
+    ids: Vec<NodeId>,
 }
 
 struct Mapped {
@@ -165,41 +206,48 @@ struct Mapped {
     used: bool,
 }
 
-impl Import<'_> {
+#[derive(Clone)]
+struct Kind {
+    kind: Arc<NodeKind>,
+    /// The shapes that the producer has noted.
+    output_shapes: Option<AttrValue>,
+}
+
+impl<'d> Import<'_, 'd> {
     fn run(
         graph: &mut Graph,
-        def: proto::GraphDef,
+        mut def: ParsedGraphDef<'d>,
         options: &ImportOptions,
     ) -> Result<ImportResults> {
         let prefix = checked_prefix(graph, options)?;
-        let mut versions = def.versions.unwrap_or_default();
-        if versions == proto::VersionDef::default() {
-            versions.producer = def.version;
-        }
+        let versions = std::mem::take(&mut def.versions);
         check_versions(&versions)?;
         let mut import = Import {
             options,
             prefix,
             producer: versions.producer,
-            index: HashMap::with_capacity(def.node.len()),
+            index: NameTable::default(),
             input_map: HashMap::new(),
             new_names: HashMap::new(),
-            ids: vec![None; def.node.len()],
-            nodes: def.node,
+            ids: vec![SOURCE; def.nodes.len()],
+            kinds: vec![None; def.kinds.len()],
+            def,
             graph,
         };
-        import.add_functions(def.library.unwrap_or_default())?;
+        import.add_functions()?;
         import.index_nodes()?;
         import.check_names()?;
         import.map_inputs()?;
         let inputs = import.resolve_inputs()?;
         // Shape functions ask for the version of the graph.
         import.merge_versions(&versions);
-        import.add_nodes(inputs)?;
+        import.graph.reserve(import.def.nodes.len());
+        import.add_nodes(&inputs)?;
         import.results()
     }
 
-    fn add_functions(&mut self, library: proto::FunctionDefLibrary) -> Result<()> {
+    fn add_functions(&mut self) -> Result<()> {
+        let library = std::mem::take(&mut self.def.library);
         let registry = self.graph.registry().clone();
         for def in library.function {
             self.graph.library_mut().add(&registry, Arc::new(Function::new(def)?))?;
@@ -212,46 +260,61 @@ impl Import<'_> {
     }
 
     fn index_nodes(&mut self) -> Result<()> {
-        for (position, node) in self.nodes.iter().enumerate() {
-            if !is_valid_node_name(&node.name, self.options.allow_internal_ops) {
-                return Err(invalid!(
-                    "Node '{}': Node name contains invalid characters",
-                    node.name
-                ));
+        self.index.reserve(self.def.nodes.len());
+        for (position, node) in self.def.nodes.iter().enumerate() {
+            let name = node.name;
+            if !is_valid_node_name(name, self.options.allow_internal_ops) {
+                return Err(invalid!("Node '{name}': Node name contains invalid characters"));
             }
-            if self.index.insert(node.name.clone(), position).is_some() {
-                return Err(invalid!("Node '{}' is not unique", node.name));
+            if self.find(name).is_some() {
+                return Err(invalid!("Node '{name}' is not unique"));
             }
-            if node.op.is_empty() {
-                return Err(invalid!("Node '{}' does not specify an operation", node.name));
+            self.index.insert(name, position as u32);
+            if self.def.op_of(position).is_empty() {
+                return Err(invalid!("Node '{name}' does not specify an operation"));
             }
         }
         Ok(())
     }
 
+    /// The position of a node of the GraphDef.
+    fn find(&self, name: &str) -> Option<u32> {
+        self.index.find(name, |position| self.def.nodes[position as usize].name)
+    }
+
+    /// The node of the graph that a node of the GraphDef has become.
+    fn added(&self, name: &str) -> Option<NodeId> {
+        let id = self.ids[self.find(name)? as usize];
+        (id != SOURCE).then_some(id)
+    }
+
     /// Names that are taken are an error, or are given a number.
     fn check_names(&mut self) -> Result<()> {
-        if self.options.uniquify_names {
-            let mut taken: HashSet<String> = HashSet::new();
-            for node in &self.nodes {
-                let name = format!("{}{}", self.prefix, node.name);
-                let unique = self.unique_name(&name, &taken);
-                taken.insert(unique.clone());
-                if unique != name {
-                    self.new_names.insert(node.name.clone(), unique);
-                }
-            }
+        if self.graph.nodes().is_empty() {
             return Ok(());
         }
-        for node in &self.nodes {
-            let name = format!("{}{}", self.prefix, node.name);
+        let mut full_name = String::new();
+        let mut taken: HashSet<String> = HashSet::new();
+        for position in 0..self.def.nodes.len() {
+            let name = self.def.nodes[position].name;
+            full_name.clear();
+            full_name.push_str(&self.prefix);
+            full_name.push_str(name);
+            if self.options.uniquify_names {
+                let unique = self.unique_name(&full_name, &taken);
+                if unique != full_name {
+                    self.new_names.insert(name, unique.clone());
+                }
+                taken.insert(unique);
+                continue;
+            }
             // Without a prefix, a name must not be a scope of the graph either.
-            let taken = match self.prefix.is_empty() {
-                true => self.graph.is_name_or_scope(&name),
-                false => self.graph.find(&name).is_some(),
+            let is_taken = match self.prefix.is_empty() {
+                true => self.graph.is_name_or_scope(&full_name),
+                false => self.graph.find(&full_name).is_some(),
             };
-            if taken {
-                return Err(invalid!("Node name '{name}' already exists in the Graph"));
+            if is_taken {
+                return Err(invalid!("Node name '{full_name}' already exists in the Graph"));
             }
         }
         Ok(())
@@ -265,7 +328,7 @@ impl Import<'_> {
         }
         // A numbered name must not be that of another node of the GraphDef either.
         let is_imported = |candidate: &str| {
-            candidate.strip_prefix(&self.prefix).is_some_and(|name| self.index.contains_key(name))
+            candidate.strip_prefix(&self.prefix).is_some_and(|name| self.find(name).is_some())
         };
         (1u64..)
             .map(|number| format!("{name}_{number}"))
@@ -295,128 +358,156 @@ impl Import<'_> {
     }
 
     /// Where each input of each node comes from.
-    fn resolve_inputs(&mut self) -> Result<Vec<Vec<Input>>> {
-        let mut all = Vec::with_capacity(self.nodes.len());
-        for position in 0..self.nodes.len() {
-            let texts = std::mem::take(&mut self.nodes[position].input);
-            let mut inputs: Vec<Input> = Vec::with_capacity(texts.len());
+    fn resolve_inputs(&mut self) -> Result<Inputs> {
+        let count = self.def.nodes.len();
+        let all = Vec::with_capacity(self.def.inputs.len());
+        let mut inputs = Inputs { all, ends: Vec::with_capacity(count), in_order: true };
+        for position in 0..count {
+            let start = inputs.all.len();
             let mut in_control = false;
-            for text in &texts {
-                let tensor = TensorRef::parse(text);
-                if tensor.is_control() {
+            for number in 0..self.def.inputs_of(position).len() {
+                let text = self.def.inputs_of(position)[number];
+                let (node, index) = parse_tensor(text);
+                if index < 0 {
                     in_control = true;
                 } else if in_control {
                     return Err(invalid!(
                         "Node '{}': Control dependencies must come after regular dependencies",
-                        self.nodes[position].name
+                        self.def.nodes[position].name
                     ));
                 }
-                inputs.push(self.resolve(position, text, tensor)?);
+                let input = self.resolve(position, text, node, index)?;
+                if let Input::Imported { node, .. } = input {
+                    inputs.in_order &= (node as usize) < position;
+                }
+                inputs.all.push(input);
             }
-            self.add_control_dependencies(&mut inputs);
-            all.push(inputs);
+            self.add_control_dependencies(start, &mut inputs.all);
+            inputs.ends.push(inputs.all.len());
         }
-        Ok(all)
+        Ok(inputs)
     }
 
-    fn resolve(&mut self, position: usize, text: &str, tensor: TensorRef) -> Result<Input> {
-        if let Some(mapped) = self.input_map.get_mut(&tensor) {
+    fn resolve(&mut self, position: usize, text: &str, node: &str, index: i32) -> Result<Input> {
+        if !self.input_map.is_empty()
+            && let Some(mapped) = self.input_map.get_mut(&TensorRef::new(node, index))
+        {
             mapped.used = true;
-            return Ok(match tensor.is_control() {
+            return Ok(match index < 0 {
                 true => Input::ExistingControl(mapped.to.node),
                 false => Input::Existing(mapped.to),
             });
         }
-        match self.index.get(&tensor.node) {
-            Some(&node) => Ok(Input::Imported {
+        match self.find(node) {
+            Some(node) => Ok(Input::Imported {
                 node,
-                index: tensor.index,
-                explicit_zero: tensor.index == 0 && text.ends_with(":0"),
+                index,
+                explicit_zero: index == 0 && text.ends_with(":0"),
             }),
-            None => {
-                Err(invalid!("Node '{}': Unknown input node '{text}'", self.nodes[position].name))
-            }
+            None => Err(invalid!(
+                "Node '{}': Unknown input node '{text}'",
+                self.def.nodes[position].name
+            )),
         }
     }
 
-    /// Nodes with imported inputs inherit the dependencies through those.
-    fn add_control_dependencies(&self, inputs: &mut Vec<Input>) {
-        if inputs.iter().any(|input| matches!(input, Input::Imported { .. })) {
+    /// Adds what the node runs after, whose other inputs begin at `start`. Nodes with imported inputs
+    /// inherit the dependencies through those.
+    fn add_control_dependencies(&self, start: usize, inputs: &mut Vec<Input>) {
+        if inputs[start..].iter().any(|input| matches!(input, Input::Imported { .. })) {
             return;
         }
         for &node in &self.options.control_dependencies {
             let known = |input: &Input| matches!(input, Input::ExistingControl(id) if *id == node);
-            if !inputs.iter().any(known) {
+            if !inputs[start..].iter().any(known) {
                 inputs.push(Input::ExistingControl(node));
             }
         }
     }
 
     /// Adds every node after its inputs. A Merge does not wait for the NextIteration that closes its loop.
-    fn add_nodes(&mut self, mut inputs: Vec<Vec<Input>>) -> Result<()> {
-        let is_next_iteration =
-            |node: &proto::NodeDef| matches!(&*node.op, "NextIteration" | "RefNextIteration");
-        let mut pending: Vec<usize> = Vec::with_capacity(inputs.len());
-        let mut consumers: Vec<Vec<usize>> = vec![Vec::new(); inputs.len()];
-        for (position, list) in inputs.iter().enumerate() {
-            let is_merge = matches!(&*self.nodes[position].op, "Merge" | "RefMerge");
-            let mut count = 0;
-            for input in list {
-                if let Input::Imported { node, index, .. } = input {
-                    // A control edge from there would close a loop that nothing can enter.
-                    if is_merge && *index >= 0 && is_next_iteration(&self.nodes[*node]) {
-                        continue;
-                    }
-                    count += 1;
-                    consumers[*node].push(position);
-                }
-            }
-            pending.push(count);
+    fn add_nodes(&mut self, inputs: &Inputs) -> Result<()> {
+        let mut back_edges = Vec::new();
+        if inputs.in_order {
+            return (0..self.def.nodes.len())
+                .try_for_each(|position| self.add_node(position, inputs, &mut back_edges));
         }
+        let mut waiting = self.waiting(inputs);
         // The order in which the nodes stand is kept among those that are ready.
         let mut ready: BTreeSet<usize> =
-            (0..pending.len()).filter(|&position| pending[position] == 0).collect();
-        let mut back_edges = Vec::new();
+            (0..waiting.counts.len()).filter(|&position| waiting.counts[position] == 0).collect();
         let mut added = 0;
         while let Some(position) = ready.pop_first() {
-            let list = std::mem::take(&mut inputs[position]);
-            self.add_node(position, &list, &mut back_edges)?;
+            self.add_node(position, inputs, &mut back_edges)?;
             added += 1;
-            for &consumer in &consumers[position] {
-                pending[consumer] -= 1;
-                if pending[consumer] == 0 {
+            for &consumer in
+                &waiting.consumers[waiting.starts[position]..waiting.starts[position + 1]]
+            {
+                waiting.counts[consumer] -= 1;
+                if waiting.counts[consumer] == 0 {
                     ready.insert(consumer);
                 }
             }
         }
-        if added < pending.len() {
-            return Err(invalid!("{} nodes in a cycle", pending.len() - added));
+        if added < waiting.counts.len() {
+            return Err(invalid!("{} nodes in a cycle", waiting.counts.len() - added));
         }
         back_edges.into_iter().try_for_each(|edge| self.close_loop(edge))
+    }
+
+    /// Which nodes wait for which.
+    fn waiting(&self, inputs: &Inputs) -> Waiting {
+        let count = self.def.nodes.len();
+        let mut edges: Vec<(u32, usize)> = Vec::with_capacity(inputs.all.len());
+        let mut counts = vec![0; count];
+        for position in 0..count {
+            let is_merge = matches!(self.def.op_of(position), "Merge" | "RefMerge");
+            for input in inputs.of(position) {
+                if let Input::Imported { node, index, .. } = *input {
+                    let source = self.def.op_of(node as usize);
+                    // A control edge from there would close a loop that nothing can enter.
+                    if is_merge
+                        && index >= 0
+                        && matches!(source, "NextIteration" | "RefNextIteration")
+                    {
+                        continue;
+                    }
+                    counts[position] += 1;
+                    edges.push((node, position));
+                }
+            }
+        }
+        edges.sort_unstable();
+        let starts = (0..=count).scan(0, |at, position| {
+            while edges.get(*at).is_some_and(|(node, _)| (*node as usize) < position) {
+                *at += 1;
+            }
+            Some(*at)
+        });
+        Waiting {
+            counts,
+            starts: starts.collect(),
+            consumers: edges.iter().map(|(_, consumer)| *consumer).collect(),
+        }
     }
 
     fn add_node(
         &mut self,
         position: usize,
-        inputs: &[Input],
+        inputs: &Inputs,
         back_edges: &mut Vec<BackEdge>,
     ) -> Result<()> {
-        let mut def = std::mem::take(&mut self.nodes[position]);
-        let name = self.final_name(&def.name);
-        let Some(op) = self.graph.find_op(&def.op) else {
-            return Err(not_found!("{}", unknown_op(&def.op)));
+        let node = &self.def.nodes[position];
+        let name = match self.new_names.get(node.name) {
+            Some(new) => Name::new(new),
+            None => Name::joined(&self.prefix, node.name),
         };
-        let mut attrs = Attrs::from_proto_with(std::mem::take(&mut def.attr), Some(&op));
-        op.add_defaults(&mut attrs);
-        self.fix_colocation(&def.name, &mut attrs)?;
-        let output_shapes = match self.options.validate_shapes {
-            true => attrs.remove("_output_shapes"),
-            false => None,
-        };
-        attrs.shrink_to_fit();
-        check_attrs(&name, &op, &attrs)?;
-        let input_dtypes = op.input_dtypes(&attrs)?;
+        let device =
+            if node.device.is_empty() { &self.options.default_device } else { node.device };
+        let device = self.graph.intern_device(device);
+        let Kind { kind, output_shapes } = self.kind_of(position, &name)?;
         let num_data = inputs
+            .of(position)
             .iter()
             .filter(|input| match input {
                 Input::Imported { index, .. } => *index >= 0,
@@ -424,27 +515,20 @@ impl Import<'_> {
                 Input::ExistingControl(_) => false,
             })
             .count();
-        check_input_count(&name, &op, &input_dtypes, num_data)?;
-        check_deprecation(&op, self.producer)?;
+        check_input_count(&name, &kind.op, &kind.input_dtypes, num_data)?;
+        check_deprecation(&kind.op, self.producer)?;
         let mut wiring = Wiring::default();
-        for input in inputs {
-            self.wire(&name, input, &input_dtypes, &mut wiring)?;
+        for input in inputs.of(position) {
+            self.wire(&name, input, &kind.input_dtypes, &mut wiring)?;
         }
-        let device = if def.device.is_empty() { &self.options.default_device } else { &def.device };
-        let device = self.graph.intern_device(&device.clone());
-        let output_dtypes = op.output_dtypes(&attrs)?;
         let id = self.graph.add(NewNode {
-            name: Name::new(&name),
-            attrs,
+            name,
+            kind,
             device,
             inputs: wiring.inputs,
             control_inputs: without_repetition(wiring.control_inputs),
-            input_dtypes: input_dtypes.into(),
-            output_dtypes: output_dtypes.into(),
-            op,
         })?;
-        self.ids[position] = Some(id);
-        self.nodes[position] = def;
+        self.ids[position] = id;
         back_edges.extend(wiring.back_edges.into_iter().map(|mut edge| {
             edge.merge = id;
             edge
@@ -453,6 +537,28 @@ impl Import<'_> {
             Some(shapes) => self.merge_output_shapes(id, &shapes),
             None => Ok(()),
         }
+    }
+
+    /// The kind of the node at a position; `name` is the node's in messages.
+    fn kind_of(&mut self, position: usize, name: &str) -> Result<Kind> {
+        let node = &self.def.nodes[position];
+        let number = node.kind as usize;
+        if let Some(kind) = &self.kinds[number] {
+            return Ok(kind.clone());
+        }
+        let op = self.def.kinds[number].op;
+        let Some(op) = self.graph.find_op(op) else {
+            return Err(not_found!("{}", unknown_op(op)));
+        };
+        let mut attrs = std::mem::take(&mut self.def.kinds[number].attrs);
+        self.fix_colocation(node.name, &mut attrs)?;
+        let output_shapes = match self.options.validate_shapes {
+            true => attrs.remove("_output_shapes"),
+            false => None,
+        };
+        let kind = Kind { kind: self.graph.kind(name, &op, attrs)?, output_shapes };
+        self.kinds[number] = Some(kind.clone());
+        Ok(kind)
     }
 
     /// Adds one input to a node's wiring.
@@ -464,23 +570,23 @@ impl Import<'_> {
             }
             // The reference writes inputs that the map has changed with their index.
             Input::Existing(source) => Edge { source, explicit_zero: source.index == 0 },
-            Input::Imported { node, index, explicit_zero } => match self.ids[node] {
-                Some(id) if index < 0 => {
-                    wiring.control_inputs.push(id);
-                    return Ok(());
-                }
-                Some(id) => Edge { source: OutputRef::new(id, index as usize), explicit_zero },
-                None => {
+            Input::Imported { node, index, explicit_zero } => match self.ids[node as usize] {
+                SOURCE => {
                     let merge_input = wiring.inputs.len();
                     wiring.back_edges.push(BackEdge {
                         merge: SOURCE,
                         input: merge_input,
-                        from: node,
+                        from: node as usize,
                         index: index as usize,
                     });
                     wiring.inputs.push(OutputRef::new(SOURCE, 0).into());
                     return Ok(());
                 }
+                id if index < 0 => {
+                    wiring.control_inputs.push(id);
+                    return Ok(());
+                }
+                id => Edge { source: OutputRef::new(id, index as usize), explicit_zero },
             },
         };
         let input_index = wiring.inputs.len();
@@ -519,8 +625,7 @@ impl Import<'_> {
     }
 
     fn close_loop(&mut self, edge: BackEdge) -> Result<()> {
-        let source = self.ids[edge.from].expect("every node has been added");
-        let source = OutputRef::new(source, edge.index);
+        let source = OutputRef::new(self.ids[edge.from], edge.index);
         let merge = self.graph.node(edge.merge).clone();
         self.check_edge(&merge.name, edge.input, source, &merge.input_dtypes)?;
         self.graph.set_back_edge(edge.merge, edge.input, source);
@@ -547,7 +652,7 @@ impl Import<'_> {
             let text = String::from_utf8_lossy(location);
             match text.strip_prefix(COLOCATION_PREFIX) {
                 None => fixed.push(text.into_owned()),
-                Some(other) if self.index.contains_key(other) => {
+                Some(other) if self.find(other).is_some() => {
                     fixed.push(format!("{COLOCATION_PREFIX}{}", self.final_name(other)));
                 }
                 Some(other) if self.options.validate_colocation => {
@@ -602,8 +707,7 @@ impl Import<'_> {
                 results.return_outputs.push(mapped.to);
                 continue;
             }
-            let id = self.index.get(&tensor.node).and_then(|&position| self.ids[position]);
-            let Some(id) = id else {
+            let Some(id) = self.added(&tensor.node) else {
                 return Err(invalid!("Requested return tensor '{tensor}' not found in graph def"));
             };
             let count = self.graph.node(id).num_outputs();
@@ -621,8 +725,7 @@ impl Import<'_> {
             }
         }
         for name in &self.options.return_nodes {
-            let id = self.index.get(name).and_then(|&position| self.ids[position]);
-            results.return_nodes.push(id.ok_or_else(|| {
+            results.return_nodes.push(self.added(name).ok_or_else(|| {
                 invalid!("Requested return node '{name}' not found in graph def")
             })?);
         }
@@ -637,23 +740,31 @@ impl Import<'_> {
 
     /// Whether the GraphDef has this tensor.
     fn names_output(&self, tensor: &TensorRef) -> bool {
-        let id = self.index.get(&tensor.node).and_then(|&position| self.ids[position]);
-        id.is_some_and(|id| {
+        self.added(&tensor.node).is_some_and(|id| {
             tensor.is_control() || (tensor.index as usize) < self.graph.node(id).num_outputs()
         })
     }
+}
+
+/// Which nodes of a GraphDef wait for which, where they do not stand in order.
+struct Waiting {
+    /// How many inputs of each node are to be added first.
+    counts: Vec<usize>,
+    /// Where the consumers of each node begin, and where those of the last one end.
+    starts: Vec<usize>,
+    consumers: Vec<usize>,
 }
 
 /// The inputs of a node as they are found.
 #[derive(Default)]
 struct Wiring {
     inputs: SmallVec<[Edge; 2]>,
-    control_inputs: SmallVec<[NodeId; 1]>,
+    control_inputs: SmallVec<[NodeId; 4]>,
     back_edges: Vec<BackEdge>,
 }
 
 /// The nodes in order of their first mention.
-fn without_repetition(mut nodes: SmallVec<[NodeId; 1]>) -> SmallVec<[NodeId; 1]> {
+fn without_repetition(mut nodes: SmallVec<[NodeId; 4]>) -> SmallVec<[NodeId; 4]> {
     if nodes.len() > 1 {
         let mut seen = HashSet::with_capacity(nodes.len());
         nodes.retain(|node| seen.insert(*node));

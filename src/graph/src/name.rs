@@ -14,11 +14,21 @@ pub struct Name(Arc<str>);
 impl Name {
     /// The text up to its first NUL, if it has one.
     pub fn new(text: &str) -> Name {
-        let text = text.split('\0').next().unwrap_or("");
-        let mut terminated = String::with_capacity(text.len() + 1);
-        terminated.push_str(text);
-        terminated.push('\0');
-        Name(terminated.into())
+        Name::joined("", text.split('\0').next().unwrap_or(""))
+    }
+
+    /// Two texts in one, neither of which may hold a NUL.
+    pub(crate) fn joined(first: &str, second: &str) -> Name {
+        debug_assert!(!first.contains('\0') && !second.contains('\0'));
+        // Put together on the stack, a name takes one allocation.
+        let mut buffer = [0; 120];
+        let len = first.len() + second.len();
+        if len >= buffer.len() {
+            return Name([first, second, "\0"].concat().into());
+        }
+        buffer[..first.len()].copy_from_slice(first.as_bytes());
+        buffer[first.len()..len].copy_from_slice(second.as_bytes());
+        Name(str::from_utf8(&buffer[..=len]).expect("texts in a row are text").into())
     }
 
     pub fn as_str(&self) -> &str {
@@ -27,7 +37,7 @@ impl Name {
 
     /// The address of the NUL-terminated text.
     pub fn as_ptr(&self) -> *const c_char {
-        self.as_c_str().as_ptr()
+        self.0.as_ptr().cast()
     }
 
     pub fn as_c_str(&self) -> &CStr {
@@ -85,5 +95,12 @@ mod tests {
         assert_eq!(name.as_str(), "a");
         assert_eq!(name.as_c_str().to_bytes(), b"a");
         assert_eq!(Name::new("").as_c_str().to_bytes(), b"");
+        for len in [118, 119, 120, 121, 500] {
+            let text = "n".repeat(len);
+            assert_eq!(
+                Name::joined("p/", &text).as_c_str().to_bytes(),
+                format!("p/{text}").as_bytes()
+            );
+        }
     }
 }

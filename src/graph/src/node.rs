@@ -1,10 +1,12 @@
 //! `Node`: an op applied to inputs.
 
+use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tfcore_base::DType;
-use tfcore_framework::{Attrs, OpDef};
+use tfcore_framework::{Attrs, OpDef, ShapeFn};
 
 use crate::Name;
 
@@ -70,14 +72,43 @@ impl From<OutputRef> for Edge {
 pub struct Node {
     pub id: NodeId,
     pub name: Name,
-    pub op: Arc<OpDef>,
-    pub attrs: Attrs,
+    /// The op and the attrs, which read as the node's own: `node.op`, `node.attrs`.
+    pub kind: Arc<NodeKind>,
     /// The requested device; empty for none.
     pub device: Name,
     pub inputs: SmallVec<[Edge; 2]>,
-    pub control_inputs: SmallVec<[NodeId; 1]>,
+    pub control_inputs: SmallVec<[NodeId; 4]>,
+}
+
+/// What all nodes with the same op and the same attrs have in common, and mostly share.
+#[derive(Clone)]
+pub struct NodeKind {
+    pub op: Arc<OpDef>,
+    pub attrs: Attrs,
     pub input_dtypes: SmallVec<[DType; 8]>,
     pub output_dtypes: SmallVec<[DType; 8]>,
+    pub(crate) shape_fn: Option<ShapeFn>,
+}
+
+impl Deref for Node {
+    type Target = NodeKind;
+
+    fn deref(&self) -> &NodeKind {
+        &self.kind
+    }
+}
+
+impl DerefMut for Node {
+    /// The kind as this node's alone.
+    fn deref_mut(&mut self) -> &mut NodeKind {
+        Arc::make_mut(&mut self.kind)
+    }
+}
+
+impl fmt::Debug for NodeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.op.name, self.attrs)
+    }
 }
 
 impl Node {

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use smallvec::SmallVec;
 use tfcore_base::{Error, Result, internal, invalid};
 use tfcore_framework::{HandleData, InferenceContext};
 use tfcore_tensor::{Dim, PartialShape};
@@ -11,14 +12,13 @@ use crate::fold::NodeOperands;
 use crate::graph::OutputInfo;
 use crate::node::{Node, NodeId, SOURCE};
 
-/// What is known of the outputs of a node in the graph, by its shape function.
+/// What is known of the outputs of a node whose inputs are in the graph, by its shape function.
 ///
 /// # Errors
 /// `InvalidArgument` with the node and its input shapes behind the shape function's own message.
-pub(crate) fn infer(graph: &Graph, id: NodeId) -> Result<Vec<OutputInfo>> {
-    let node = graph.node(id);
+pub(crate) fn infer(graph: &Graph, node: &Node) -> Result<SmallVec<[OutputInfo; 1]>> {
     let unknown = || OutputInfo { shape: PartialShape::unknown(), handle: None };
-    let Some(shape_fn) = graph.registry().shape_fn(&node.op.name) else {
+    let Some(shape_fn) = &node.shape_fn else {
         if graph.requires_shape_fns() && !is_known_to_reference(graph, node) {
             return Err(invalid!(
                 "No shape inference function exists for op '{}', did you forget to define it?",
@@ -27,8 +27,8 @@ pub(crate) fn infer(graph: &Graph, id: NodeId) -> Result<Vec<OutputInfo>> {
         }
         return Ok((0..node.num_outputs()).map(|_| unknown()).collect());
     };
-    let mut shapes: Vec<PartialShape> = Vec::with_capacity(node.inputs.len());
-    let mut handles: Vec<HandleData> = Vec::new();
+    let mut shapes: SmallVec<[PartialShape; 4]> = SmallVec::with_capacity(node.inputs.len());
+    let mut handles: SmallVec<[HandleData; 2]> = SmallVec::new();
     for (index, edge) in node.inputs.iter().enumerate() {
         // The back edge of a loop is not there yet.
         if edge.source.node == SOURCE {

@@ -7,7 +7,7 @@ use prost::{DecodeError, Message};
 pub const ALIGNMENT: usize = 64;
 
 /// `bytes` fields from this length on are aligned; below it the slack would outweigh the payload.
-const LARGE: usize = 1024;
+pub const LARGE: usize = 1024;
 
 /// Parses a message.
 ///
@@ -40,8 +40,8 @@ impl Buf for Aligning<'_> {
     }
 }
 
-/// Copies into a buffer with room for the longest gap before an aligned address, and drops the gap.
-fn aligned_copy(payload: &[u8]) -> Bytes {
+/// Copies to an aligned address: into a buffer with room for the longest gap before an aligned address, and drops the gap.
+pub fn aligned_copy(payload: &[u8]) -> Bytes {
     let mut buffer = Vec::with_capacity(payload.len() + ALIGNMENT - 1);
     let address = buffer.as_ptr() as usize;
     let gap = address.next_multiple_of(ALIGNMENT) - address;

@@ -24,13 +24,14 @@ mod rewriter;
 mod saved_models;
 mod stats;
 mod tensor;
+pub mod wire;
 
 pub use api::*;
 pub use attr::*;
 pub use bundle::*;
 pub use cluster::*;
 pub use config::*;
-pub use decode::{ALIGNMENT, decode};
+pub use decode::{ALIGNMENT, LARGE, aligned_copy, decode};
 pub use full_type::*;
 pub use function::*;
 pub use graph::*;
