@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use tfcore_base::{DType, Result, cancelled, invalid, out_of_range};
-use tfcore_framework::{Cancellation, Registry, ResourceManager, Step};
+use tfcore_framework::{Cancellation, Registry, ResourceManager, Step, StepContainer};
 use tfcore_graph::{Graph, Node, NodeId, OutputRef, is_valid_node_name};
 use tfcore_math::pool::Pool;
 use tfcore_proto as proto;
@@ -143,6 +143,7 @@ impl Session {
             buffers: self.buffers.clone(),
             device: self.device.clone(),
             cancellation: Arc::new(Cancellation::child_of(&self.cancellation)),
+            container: StepContainer::default(),
         });
         let trace = request.trace.then(|| Arc::new(Trace::new()));
         let tensors = executor::run(&plan, tensors, &step, self.pool.as_ref(), trace.as_ref())?;
