@@ -9,7 +9,7 @@ use tfcore_tensor::{BufferPool, Elems, ElemsMut, Shape, Tensor};
 
 use crate::blocking::{BlockingKernel, Outputs};
 use crate::cancellation::Cancellation;
-use crate::resource::ResourceManager;
+use crate::resource::{ResourceManager, StepContainer};
 use crate::variable::Variable;
 use crate::{Attrs, OpDef};
 
@@ -74,6 +74,8 @@ pub struct Step {
     /// The full name of the device, such as `/job:localhost/replica:0/task:0/device:CPU:0`.
     pub device: Arc<str>,
     pub cancellation: Arc<Cancellation>,
+    /// The resources that end with the step.
+    pub container: StepContainer,
 }
 
 /// Where an input lies among the values that a plan keeps.

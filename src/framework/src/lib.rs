@@ -26,6 +26,7 @@ mod resource;
 pub mod shape_fns;
 pub mod shape_ops;
 mod spec_reader;
+mod sum;
 mod tensor_attr;
 mod tensor_proto;
 #[doc(hidden)]
@@ -53,7 +54,8 @@ pub use op_def::{ArgDef, ArgKind, AttrDef, OpDef};
 pub use op_spec::OpSpec;
 pub use raw_attr::RawAttr;
 pub use registry::{Behaviour, DeviceType, KernelDef, KernelFactory, OpEntry, Registry, ShapeFn};
-pub use resource::{DEFAULT_CONTAINER, Resource, ResourceManager};
+pub use resource::{DEFAULT_CONTAINER, Resource, ResourceManager, StepContainer};
+pub use sum::{AddAssign, add_assign, add_assign_of_number};
 pub use tensor_attr::{TensorAttr, summarize_values};
 pub use tensor_proto::{tensor_from_proto, tensor_to_proto};
 pub use variable::Variable;

@@ -132,6 +132,37 @@ impl Movement for Rows<'_> {
     }
 }
 
+/// Replaces the elements of `out` that `view` names, no one twice, by those of `source`, in order.
+pub fn write_view(source: Elems<'_>, view: &StridedView, out: ElemsMut<'_>) {
+    assert_eq!(view.count(), source.len(), "view of another size");
+    if view.count() > 0 {
+        move_elems(source, out, IntoRows { view });
+    }
+}
+
+/// Reads consecutive elements into rows of the innermost dimension.
+struct IntoRows<'v> {
+    view: &'v StridedView,
+}
+
+impl Movement for IntoRows<'_> {
+    fn run<E: Clone>(self, source: &[E], out: &mut [E]) {
+        let inner = self.view.innermost();
+        let axes = self.view.dims().len() - 1;
+        for (row, source) in source.chunks_exact(inner.size).enumerate() {
+            let at = self.view.input_index(row, axes);
+            if inner.stride == 1 {
+                out[at..at + inner.size].clone_from_slice(source);
+                continue;
+            }
+            for (step, value) in source.iter().enumerate() {
+                let index = at as isize + step as isize * inner.stride;
+                out[index as usize].clone_from(value);
+            }
+        }
+    }
+}
+
 /// Rows that are written together.
 const BLOCK: usize = 8;
 
@@ -240,6 +271,22 @@ mod tests {
             let mut out = vec![-1; view.count()];
             copy_view(Parallel::SERIAL, Elems::of(&source), &view, ElemsMut::of(&mut out));
             assert_eq!(out, naive(&source, &view), "{view:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_into_a_view_is_found_there() {
+        let dim = |size, stride| StridedDim { size, stride };
+        for view in [
+            StridedView::new(3, [dim(4, 10), dim(5, 1)]),
+            StridedView::new(39, [dim(4, -10), dim(3, -2)]),
+            StridedView::new(7, []),
+        ] {
+            let source: Vec<i32> = (1..=view.count() as i32).collect();
+            let mut out = vec![0; 45];
+            write_view(Elems::of(&source), &view, ElemsMut::of(&mut out));
+            assert_eq!(naive(&out, &view), source, "{view:?}");
+            assert_eq!(out.iter().filter(|&&value| value == 0).count(), 45 - view.count());
         }
     }
 

@@ -2,10 +2,13 @@
 
 use std::any::Any;
 use std::collections::HashMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 
-use parking_lot::RwLock;
-use tfcore_base::{Result, internal, not_found};
+use parking_lot::{Mutex, RwLock};
+use tfcore_base::{Result, already_exists, internal, not_found};
+
+use crate::kernel::Step;
 
 /// The container of resources whose op names none.
 pub const DEFAULT_CONTAINER: &str = "localhost";
@@ -28,9 +31,9 @@ pub struct ResourceManager {
 }
 
 /// Resources by name; those of one name have different types.
-type Container = HashMap<String, Vec<Entry>>;
+type Container = HashMap<String, Vec<NamedResource>>;
 
-struct Entry {
+struct NamedResource {
     type_name: &'static str,
     resource: Arc<dyn Resource>,
 }
@@ -82,7 +85,7 @@ impl ResourceManager {
                 .ok_or_else(|| internal!("Resource {name} is not of type {type_name}"));
         }
         let made = Arc::new(make()?);
-        entries.push(Entry { type_name, resource: made.clone() });
+        entries.push(NamedResource { type_name, resource: made.clone() });
         Ok(made)
     }
 
@@ -117,6 +120,58 @@ impl ResourceManager {
     pub fn clear(&self, container: &str) {
         let resources = self.containers.write().remove(container_name(container));
         drop(resources);
+    }
+}
+
+/// The resources that end with a step, by name and type. A step without any pays nothing for it.
+#[derive(Default)]
+pub struct StepContainer {
+    resources: Mutex<BTreeMap<(String, &'static str), Arc<dyn Resource>>>,
+}
+
+impl Step {
+    /// The name of the step's container, as handles and messages show it.
+    pub fn container_name(&self) -> String {
+        format!("__per_step_{}", self.id)
+    }
+
+    /// Keeps a resource until the step ends.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if the step has a resource of that name and type.
+    pub fn keep<T: Resource>(
+        &self,
+        type_name: &'static str,
+        name: String,
+        resource: Arc<T>,
+    ) -> Result<()> {
+        match self.container.resources.lock().entry((name, type_name)) {
+            Entry::Occupied(_) => {
+                Err(already_exists!("Resource {}/{type_name}", self.container_name()))
+            }
+            Entry::Vacant(entry) => {
+                entry.insert(resource);
+                Ok(())
+            }
+        }
+    }
+
+    /// The resource of type `T` that the step keeps under `name`.
+    ///
+    /// # Errors
+    /// `NotFound`, saying whether the step has any resources or not this one.
+    pub fn kept<T: Resource>(&self, type_name: &'static str, name: &str) -> Result<Arc<T>> {
+        let resources = self.container.resources.lock();
+        let found = resources.get(&(name.to_string(), type_name)).cloned();
+        found.and_then(downcast).ok_or_else(|| {
+            let container = self.container_name();
+            match resources.is_empty() {
+                true => not_found!(
+                    "Container {container} does not exist. (Could not find resource: {container}/{name})"
+                ),
+                false => not_found!("Resource {container}/{name}/{type_name} does not exist."),
+            }
+        })
     }
 }
 
@@ -168,5 +223,26 @@ mod tests {
             manager.remove("", "Counter", "c").unwrap_err().message(),
             "Container localhost does not exist."
         );
+    }
+
+    #[test]
+    fn resources_of_a_step_end_with_it() {
+        let step = Step { id: 7, ..Step::default() };
+        let get = |name: &str| step.kept::<Counter>("Counter", name).map(|counter| counter.0);
+        assert_eq!(
+            get("c").unwrap_err().message(),
+            "Container __per_step_7 does not exist. (Could not find resource: __per_step_7/c)"
+        );
+        let counter = Arc::new(Counter(3));
+        step.keep("Counter", "c".to_string(), counter.clone()).unwrap();
+        let again = step.keep("Counter", "c".to_string(), counter.clone()).unwrap_err();
+        assert_eq!(again.message(), "Resource __per_step_7/Counter");
+        assert_eq!(get("c").unwrap(), 3);
+        assert_eq!(
+            get("d").unwrap_err().message(),
+            "Resource __per_step_7/d/Counter does not exist."
+        );
+        drop(step);
+        assert_eq!(Arc::strong_count(&counter), 1);
     }
 }

@@ -92,6 +92,24 @@ pub fn merge(a: &PartialShape, b: &PartialShape) -> Result<PartialShape> {
     Ok(merged.into_iter().collect())
 }
 
+/// What is known of a shape and of a prefix of it, of which the dimensions are the same.
+///
+/// # Errors
+/// `InvalidArgument` if the shape has fewer dimensions than the prefix, or others.
+pub fn merge_prefix(
+    shape: &PartialShape,
+    prefix: &PartialShape,
+) -> Result<(PartialShape, PartialShape)> {
+    let (Some(dims), Some(first)) = (shape.dims(), prefix.dims()) else {
+        return Ok((shape.clone(), prefix.clone()));
+    };
+    with_rank_at_least(shape, first.len())?;
+    let merged = dims.iter().zip(first).map(|(&a, &b)| merge_dims(a, b));
+    let merged: Vec<Dim> = merged.collect::<Result<_>>()?;
+    let rest = &dims[merged.len()..];
+    Ok((merged.iter().chain(rest).copied().collect(), merged.iter().copied().collect()))
+}
+
 /// The dimensions of `a` followed by those of `b`.
 pub fn concatenate(a: &PartialShape, b: &PartialShape) -> PartialShape {
     match (a.dims(), b.dims()) {
@@ -301,6 +319,17 @@ mod tests {
             merge(&shape(&[2, 3]), &shape(&[3])).unwrap_err().message(),
             "Shapes must be equal rank, but are 2 and 1"
         );
+    }
+
+    #[test]
+    fn prefixes() {
+        let (merged, prefix) = merge_prefix(&shape(&[-1, 3]), &shape(&[2])).unwrap();
+        assert_eq!((merged.to_string(), prefix.to_string()), ("[2,3]".into(), "[2]".into()));
+        assert_eq!(
+            merge_prefix(&shape(&[]), &shape(&[2])).unwrap_err().message(),
+            "Shape must be at least rank 1 but is rank 0"
+        );
+        assert!(merge_prefix(&shape(&[3]), &shape(&[2])).is_err());
     }
 
     #[test]

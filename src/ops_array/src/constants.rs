@@ -6,7 +6,7 @@ use tfcore_framework::movement::for_each_units;
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns, shape_ops,
 };
-use tfcore_tensor::{Shape, Tensor};
+use tfcore_tensor::{Shape, Tensor, Variant};
 
 use crate::identity::forward;
 use crate::types;
@@ -115,27 +115,20 @@ fn fill_with(ctx: &OpContext<'_>, out: &mut Tensor, value: &Tensor) -> Result<()
 fn zeros_like(ctx: &mut OpContext<'_>) -> Result<()> {
     let input = ctx.input(0)?;
     let shape = input.shape().clone();
-    require_zeros(input)?;
+    if input.dtype() == DType::VARIANT {
+        require!(
+            input.rank() == 0,
+            "ZerosLike non-scalar Tensor with dtype=DT_VARIANT is not supported."
+        );
+        let zeros = input.scalar_value::<Variant>()?.zeros_like()?;
+        ctx.set_output(0, Tensor::from_slice(shape, &[zeros])?);
+        return Ok(());
+    }
     let (mut out, _) = ctx.forward_or_allocate(&[0], 0, shape)?;
     let elems = out.elems_mut()?;
     for_each_units(ctx.parallel(), elems, 1, &|_, part| part.fill_default());
     ctx.set_output(0, out);
     Ok(())
-}
-
-/// A variant has zeros only if its type says what they are, and no type here does.
-fn require_zeros(input: &Tensor) -> Result<()> {
-    if input.dtype() != DType::VARIANT {
-        return Ok(());
-    }
-    match input.as_slice::<tfcore_tensor::Variant>()?.iter().find_map(|value| value.0.as_ref()) {
-        None => Ok(()),
-        Some(value) => Err(internal!(
-            "No unary variant unary_op function found for op ZEROS_LIKE Variant type_name: {} for device \
-             type: CPU",
-            value.type_name()
-        )),
-    }
 }
 
 /// Makes the scalar 1 of a type.

@@ -1,21 +1,22 @@
 //! `AddN`: the sum of any number of tensors.
 
-use tfcore_base::{Make, Numbers, Pick, Result, TypeSet, internal, invalid};
-use tfcore_framework::{InferenceContext, OpContext, Registry, for_each_part, kernel, shape_ops};
-use tfcore_math::isa::vectorize;
-use tfcore_tensor::{Elems, ElemsMut};
-
-use crate::number::{Number, Ring};
+use tfcore_base::{DType, Numbers, Result, TypeSet, invalid};
+use tfcore_framework::{
+    AddAssign, InferenceContext, OpContext, Registry, ShapeAndType, add_assign_of_number,
+    for_each_part, kernel, shape_ops,
+};
+use tfcore_tensor::{Elems, Shape, Tensor, Variant};
 
 pub(crate) fn register(r: &mut Registry) {
     // `AddN(inputs: N * T) -> sum: T`.
-    r.op("AddN").shape(add_n_shape).cpu_for("T", &Numbers::dtypes(), |init| {
-        let name = init.name.to_string();
-        let dtype = init.output_dtypes[0];
-        let accumulate = <Numbers as Pick<AccumulateForm, Accumulate>>::pick(dtype)
-            .ok_or_else(|| internal!("AddN of {dtype}"))?;
-        kernel(move |ctx| add_n(ctx, &name, accumulate))
-    });
+    r.op("AddN")
+        .shape(add_n_shape)
+        .cpu_for("T", &Numbers::dtypes(), |init| {
+            let name = init.name.to_string();
+            let add = add_assign_of_number(init.output_dtypes[0])?;
+            kernel(move |ctx| add_n(ctx, &name, add))
+        })
+        .cpu_for("T", &[DType::VARIANT], |_| Ok(Box::new(add_variants)));
 }
 
 fn add_n_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -31,35 +32,51 @@ fn add_n_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
         })?;
     }
     ctx.set_output(0, merged);
-    ctx.forward_handle(0, 0);
+    if ctx.attrs.dtype("T")? == DType::VARIANT {
+        let data = merged_handles(ctx)?;
+        if let Some(data) = data {
+            ctx.set_output_handle(0, data);
+        }
+    }
     Ok(())
 }
 
-/// Adds elements to as many others.
-type Accumulate = fn(Elems<'_>, ElemsMut<'_>);
-
-struct AccumulateForm;
-
-impl<T: Number<Wide: Ring>> Make<T, Accumulate> for AccumulateForm {
-    fn make() -> Accumulate {
-        |input, sums| {
-            let (input, sums) = (input.typed::<T>(), sums.typed::<T>());
-            vectorize(
-                #[inline(always)]
-                || {
-                    for (sum, &x) in sums.iter_mut().zip(input) {
-                        *sum = T::narrow(sum.widen().plus(x.widen()));
-                    }
-                },
-            );
+/// What is known of the values inside all inputs, which must agree.
+fn merged_handles(ctx: &InferenceContext<'_>) -> Result<Option<Vec<ShapeAndType>>> {
+    let mut merged: Option<Vec<ShapeAndType>> = None;
+    for index in (0..ctx.num_inputs()).rev() {
+        let Some(data) = ctx.input_handle(index) else {
+            continue;
+        };
+        let Some(known) = &mut merged else {
+            merged = Some(data.to_vec());
+            continue;
+        };
+        if data.len() != known.len() {
+            return Err(invalid!(
+                "shapes_and_types[{index}].size() == {} != shapes_and_types[0].size() == {}",
+                data.len(),
+                known.len()
+            ));
+        }
+        for (at, (known, other)) in known.iter_mut().zip(data).enumerate() {
+            if known.dtype != other.dtype {
+                return Err(invalid!(
+                    "shapes_and_types[{index}][{at}].dtype() == {} != shapes_and_types[0][{at}].dtype == {}",
+                    other.dtype,
+                    known.dtype
+                ));
+            }
+            known.shape = shape_ops::merge(&other.shape, &known.shape)?;
         }
     }
+    Ok(merged)
 }
 
 /// Elements that are summed at a time, so that the sums stay in the cache.
 const BLOCK: usize = 2048;
 
-fn add_n(ctx: &mut OpContext<'_>, name: &str, accumulate: Accumulate) -> Result<()> {
+fn add_n(ctx: &mut OpContext<'_>, name: &str, add: AddAssign) -> Result<()> {
     let shape = ctx.input(0)?.shape().clone();
     for index in 1..ctx.num_inputs() {
         let other = ctx.input(index)?.shape();
@@ -89,12 +106,37 @@ fn add_n(ctx: &mut OpContext<'_>, name: &str, accumulate: Accumulate) -> Result<
                 if index == 0 && forwarded.is_none() {
                     block.reborrow().copy_from(input);
                 } else {
-                    accumulate(input, block.reborrow());
+                    add(block.reborrow(), input);
                 }
             }
         }
     });
     ctx.set_output(0, sum);
+    Ok(())
+}
+
+/// Adds values that are variants, such as tensor lists.
+fn add_variants(ctx: &mut OpContext<'_>) -> Result<()> {
+    let first = ctx.input(0)?;
+    if first.rank() != 0 {
+        return Err(invalid!(
+            "AddN of non-scalar Tensor with dtype=DT_VARIANT is not supported; inputs[0 has shape: {}.",
+            first.shape()
+        ));
+    }
+    let mut sum: Variant = first.scalar_value()?;
+    for index in 1..ctx.num_inputs() {
+        let term = ctx.input(index)?;
+        if term.rank() != 0 {
+            return Err(invalid!(
+                "AddN of non-scalar Tensor with dtype=DT_VARIANT is not supported; inputs[{index} has \
+                 shape: {}.",
+                term.shape()
+            ));
+        }
+        sum = sum.plus(&term.scalar_value()?)?;
+    }
+    ctx.set_output(0, Tensor::from_slice(Shape::scalar(), &[sum])?);
     Ok(())
 }
 

@@ -4,9 +4,10 @@ use num_complex::ComplexFloat;
 use num_traits::Float;
 use tfcore_base::{
     BFloat16, Complex64, Complex128, Complexes, DType, Elem, Floats, Half, Integers, Numbers,
-    SignedNumbers, TypeSet, invalid,
+    Result, SignedNumbers, TypeSet, invalid,
 };
-use tfcore_framework::{OpEntry, Registry, Unary, UnaryKernel, shape_fns};
+use tfcore_framework::{OpContext, OpEntry, Registry, Unary, UnaryKernel, shape_fns};
+use tfcore_tensor::{Tensor, Variant};
 
 use crate::number::{Field, FloatsAndComplexes, Number, Real, Ring};
 
@@ -255,7 +256,11 @@ fn register_rounding(r: &mut Registry) {
 
 fn register_parts(r: &mut Registry) {
     // `Conj(input: T) -> output: T`, the complex conjugate.
-    r.op("Conj").shape(shape_fns::unchanged).unary::<Conj, Complexes>();
+    r.op("Conj").shape(shape_fns::unchanged).unary::<Conj, Complexes>().cpu_for(
+        "T",
+        &[DType::VARIANT],
+        |_| Ok(Box::new(conj_variant)),
+    );
     // `Real(input: T) -> output: Tout` and the like, where `Tout` is the type of the parts of `T`.
     real_valued::<RealPart>(r.op("Real"));
     real_valued::<ImaginaryPart>(r.op("Imag"));
@@ -288,6 +293,13 @@ where
 /// The type of the parts of a complex type.
 fn part_type(complex: DType) -> DType {
     if complex == DType::COMPLEX64 { DType::FLOAT } else { DType::DOUBLE }
+}
+
+/// The reference has this kernel too, for kinds of variants that nobody has.
+fn conj_variant(ctx: &mut OpContext<'_>) -> Result<()> {
+    let conjugate = ctx.input(0)?.scalar_value::<Variant>()?.conjugate()?;
+    ctx.set_output(0, Tensor::scalar(conjugate));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -13,6 +13,8 @@ mod ref_variables;
 mod resource_variables;
 mod scatter;
 mod scatter_nd;
+mod session_tensors;
+mod strided_slice;
 
 use tfcore_framework::Registry;
 
@@ -26,4 +28,6 @@ pub fn register(r: &mut Registry) {
     gradient_descent::register(r);
     scatter::register(r);
     scatter_nd::register(r);
+    session_tensors::register(r);
+    strided_slice::register(r);
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tfcore_base::{DType, Result, cancelled, invalid, out_of_range};
-use tfcore_framework::{Cancellation, Registry, ResourceManager, Step};
+use tfcore_framework::{Cancellation, Registry, ResourceManager, Step, StepContainer};
 use tfcore_graph::{Graph, Node, NodeId, OutputRef, is_valid_node_name};
 use tfcore_math::pool::Pool;
 use tfcore_proto as proto;
@@ -151,6 +151,7 @@ impl Session {
             buffers: self.buffers.clone(),
             device: self.device.clone(),
             cancellation: Arc::new(Cancellation::child_of(&self.cancellation)),
+            container: StepContainer::default(),
         });
         let run = Arc::new(Run {
             step,

@@ -1,0 +1,74 @@
+//! Sums of whole tensors in place: what `AddN`, tensor lists and tensor arrays accumulate with.
+
+use tfcore_base::{
+    BFloat16, Complex64, Complex128, DType, Elem, Half, Make, Numbers, Pick, Result, internal,
+};
+use tfcore_math::isa::vectorize;
+use tfcore_tensor::{Elems, ElemsMut};
+
+/// Adds elements to as many others of the same type.
+pub type AddAssign = fn(ElemsMut<'_>, Elems<'_>);
+
+/// The loop `sums[i] += terms[i]` for numbers of type `dtype`; integers wrap. `None` for what are no numbers.
+pub fn add_assign(dtype: DType) -> Option<AddAssign> {
+    <Numbers as Pick<AddAssignForm, AddAssign>>::pick(dtype)
+}
+
+/// As [`add_assign`], for kernels that exist for numbers only.
+///
+/// # Errors
+/// `Internal` for what are no numbers.
+pub fn add_assign_of_number(dtype: DType) -> Result<AddAssign> {
+    add_assign(dtype).ok_or_else(|| internal!("No sums of type {dtype}"))
+}
+
+struct AddAssignForm;
+
+impl<T: Elem + Copy + Addend> Make<T, AddAssign> for AddAssignForm {
+    fn make() -> AddAssign {
+        |sums, terms| {
+            let (sums, terms) = (sums.typed::<T>(), terms.typed::<T>());
+            vectorize(
+                #[inline(always)]
+                || sums.iter_mut().zip(terms).for_each(|(sum, &term)| *sum = sum.plus(term)),
+            );
+        }
+    }
+}
+
+trait Addend {
+    fn plus(self, other: Self) -> Self;
+}
+
+macro_rules! addends {
+    ($($t:ty)*; $($integer:ty)*) => {
+        $(impl Addend for $t {
+            #[inline(always)]
+            fn plus(self, other: $t) -> $t { self + other }
+        })*
+        $(impl Addend for $integer {
+            #[inline(always)]
+            fn plus(self, other: $integer) -> $integer { self.wrapping_add(other) }
+        })*
+    };
+}
+
+addends! { f32 f64 Half BFloat16 Complex64 Complex128; i8 i16 i32 i64 u8 u16 u32 u64 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_by_type() {
+        let mut sums = [127i8, -3];
+        add_assign(DType::INT8).unwrap()(ElemsMut::of(&mut sums), Elems::of(&[1i8, 5]));
+        assert_eq!(sums, [-128, 2]);
+        let mut sums = [Half::from_f32(1.0)];
+        let terms = [Half::from_f32(0.5)];
+        add_assign(DType::HALF).unwrap()(ElemsMut::of(&mut sums), Elems::of(&terms));
+        assert_eq!(sums[0].to_f32(), 1.5);
+        assert!(add_assign(DType::BOOL).is_none());
+        assert!(add_assign_of_number(DType::STRING).is_err());
+    }
+}

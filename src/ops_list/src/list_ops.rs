@@ -1,0 +1,351 @@
+//! Tensor lists element by element: making lists, asking and changing them.
+
+use tfcore_base::{DType, Result, invalid, require};
+use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, kernel, shape_fns};
+use tfcore_tensor::{Shape, Tensor, Variant};
+
+use crate::element_shape::{merged_with, shape_operand, shape_value, text};
+use crate::tensor_list::{
+    TensorList, input_list, input_list_of, list_value, output_changed_list, take_variants,
+    variant_text,
+};
+use crate::{list_shapes, parts, types};
+
+pub(crate) fn register(r: &mut Registry) {
+    // `EmptyTensorList(element_shape: shape_type, max_num_elements: int32; element_dtype) -> handle: variant`.
+    r.op("EmptyTensorList").shape(list_shapes::list_of_operand(0)).cpu(empty_list);
+
+    // `TensorListReserve(element_shape: shape_type, num_elements: int32; element_dtype) -> handle: variant`, a list
+    // of elements that have not been set.
+    r.op("TensorListReserve").shape(list_shapes::list_of_operand(0)).cpu(reserve);
+
+    // `TensorListLength(input_handle: variant) -> length: int32`.
+    r.op("TensorListLength").shape(shape_fns::scalar).compute(|ctx| {
+        let len = input_list(ctx, 0)?.len();
+        ctx.set_output(0, Tensor::scalar(len as i32));
+        Ok(())
+    });
+
+    // `TensorListElementShape(input_handle: variant) -> element_shape: shape_type`.
+    r.op("TensorListElementShape").shape(list_shapes::element_shape).compute(|ctx| {
+        let shape = shape_value(&input_list(ctx, 0)?.shape, ctx.output_dtype(0))?;
+        ctx.set_output(0, shape);
+        Ok(())
+    });
+
+    // `TensorListGetItem(input_handle: variant, index: int32, element_shape: Tshape) -> item: element_dtype`, zeros
+    // for an element that has not been set.
+    r.op("TensorListGetItem").shape(list_shapes::get_item).cpu_for(
+        "element_dtype",
+        &types::of_lists(),
+        get_item,
+    );
+
+    // `TensorListSetItem(input_handle: variant, index: int32, item: element_dtype) -> output_handle: variant`.
+    r.op("TensorListSetItem").shape(list_shapes::set_item).cpu(set_item);
+
+    // `TensorListPushBack(input_handle: variant, tensor: element_dtype) -> output_handle: variant`.
+    r.op("TensorListPushBack").shape(list_shapes::push_back).cpu(push_back);
+
+    // `TensorListPushBackBatch(input_handles: variant, tensor: element_dtype) -> output_handles: variant`, row
+    // `i` of the tensor is pushed to list `i`.
+    r.op("TensorListPushBackBatch").shape(list_shapes::push_back_batch).cpu_for(
+        "element_dtype",
+        &types::of_lists(),
+        push_back_batch,
+    );
+
+    // `TensorListPopBack(input_handle: variant, element_shape: int32) -> output_handle: variant, tensor:
+    // element_dtype`, takes the last element off.
+    r.op("TensorListPopBack").shape(list_shapes::pop_back).cpu_for(
+        "element_dtype",
+        &types::of_lists(),
+        pop_back,
+    );
+
+    // `TensorListResize(input_handle: variant, size: int32) -> output_handle: variant`.
+    r.op("TensorListResize").shape(list_shapes::resize).compute(resize);
+
+    // `TensorListConcatLists(input_a: variant, input_b: variant) -> output: variant`, the elements of one list
+    // behind those of the other.
+    r.op("TensorListConcatLists").shape(list_shapes::concat_lists).cpu(concat_lists);
+}
+
+fn empty_list(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let dtype = init.attrs.dtype("element_dtype")?;
+    kernel(move |ctx| {
+        let limit = ctx.input(1)?;
+        require!(
+            limit.rank() == 0,
+            "max_num_elements expected to be a scalar but got shape: {}",
+            limit.shape()
+        );
+        let max_elements = limit.scalar_value()?;
+        let mut list = TensorList::new(dtype, shape_operand(ctx.input(0)?)?);
+        list.max_elements = max_elements;
+        ctx.set_output(0, list_value(list));
+        Ok(())
+    })
+}
+
+fn reserve(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let dtype = init.attrs.dtype("element_dtype")?;
+    kernel(move |ctx| {
+        let mut list = TensorList::new(dtype, shape_operand(ctx.input(0)?)?);
+        let count = ctx.input(1)?;
+        require!(
+            count.count() == 1,
+            "The num_elements to reserve must be a tensor size 1, but got {}",
+            count.shape()
+        );
+        let count: i32 = count.scalar_value()?;
+        let len = usize::try_from(count).map_err(|_| {
+            invalid!("The num_elements to reserve must be a non negative number, but got {count}")
+        })?;
+        list.resize(len)?;
+        ctx.set_output(0, list_value(list));
+        Ok(())
+    })
+}
+
+fn get_item(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let dtype = init.attrs.dtype("element_dtype")?;
+    kernel(move |ctx| {
+        let list = input_list_of(ctx, 0, dtype)?;
+        let index = list.index(ctx.input(1)?.scalar_value()?, "access")?;
+        let item = match &list.elements[index] {
+            Some(item) => item.clone(),
+            None => ctx.allocate_zeros(dtype, unset_shape(ctx, list)?)?,
+        };
+        ctx.set_output(0, item);
+        Ok(())
+    })
+}
+
+/// The shape of an element that has not been set: what the list and operand 2 tell, or else the other
+/// elements.
+fn unset_shape(ctx: &OpContext<'_>, list: &TensorList) -> Result<Shape> {
+    let mut shape = list.shape_with_operand(ctx, 2)?;
+    if !shape.is_fully_known() {
+        for element in list.elements.iter().flatten() {
+            shape = merged_with(&shape, element.shape())?;
+        }
+    }
+    shape.to_shape().ok_or_else(|| {
+        invalid!(
+            "Trying to read an uninitialized tensor but element_shape is not fully defined: {} and no list \
+             element is set.",
+            text(&shape)
+        )
+    })
+}
+
+fn set_item(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let dtype = init.attrs.dtype("element_dtype")?;
+    let grows = init.attrs.bool("resize_if_index_out_of_bounds")?;
+    kernel(move |ctx| {
+        let list = input_list_of(ctx, 0, dtype)?;
+        let index: i32 = ctx.input(1)?.scalar_value()?;
+        let index = match usize::try_from(index) {
+            Ok(beyond) if grows && beyond >= list.len() => beyond,
+            _ => list.index(index, "modify")?,
+        };
+        let item = ctx.input(2)?;
+        require!(
+            list.shape.admits(item.shape()),
+            "Tried to set a tensor with incompatible shape at a list index. Item element shape: {} list \
+             shape: {}",
+            item.shape(),
+            text(&list.shape)
+        );
+        let item = ctx.take_input(2)?;
+        output_changed_list(ctx, |list| {
+            if index >= list.len() {
+                list.resize(index + 1)?;
+            }
+            list.elements[index] = Some(item);
+            Ok(())
+        })
+    })
+}
+
+fn push_back(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let dtype = init.attrs.dtype("element_dtype")?;
+    kernel(move |ctx| {
+        let list = input_list(ctx, 0)?;
+        let tensor = ctx.input(1)?;
+        require!(
+            list.shape.admits(tensor.shape()),
+            "Tried to append a tensor with incompatible shape to a list. Op element shape: {} list shape: {}",
+            tensor.shape(),
+            text(&list.shape)
+        );
+        list.require_dtype(dtype)?;
+        let is_full = usize::try_from(list.max_elements).is_ok_and(|max| list.len() >= max);
+        require!(
+            !is_full,
+            "Tried to push item into a full list list size: {} max_num_elements: {}",
+            list.len(),
+            list.max_elements
+        );
+        let tensor = ctx.take_input(1)?;
+        output_changed_list(ctx, |list| {
+            list.elements.push(Some(tensor));
+            Ok(())
+        })
+    })
+}
+
+fn push_back_batch(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let dtype = init.attrs.dtype("element_dtype")?;
+    kernel(move |ctx| {
+        let rows = check_batch(ctx, dtype)?;
+        let mut lists = take_variants(ctx, 0)?;
+        for (list, row) in lists.as_mut_slice::<Variant>()?.iter_mut().zip(rows) {
+            if let Some(list) = list.make_mut::<TensorList>() {
+                list.elements.push(Some(row));
+            }
+        }
+        ctx.set_output(0, lists);
+        Ok(())
+    })
+}
+
+/// The rows of input 1, one for each of the lists at input 0.
+fn check_batch(ctx: &OpContext<'_>, dtype: DType) -> Result<Vec<Tensor>> {
+    let (handles, tensor) = (ctx.input(0)?, ctx.input(1)?);
+    require!(
+        tensor.rank() > 0,
+        "Expected tensor to be at least a vector, but saw shape: {}",
+        tensor.shape()
+    );
+    require!(
+        handles.rank() == 1,
+        "Expected input_handles to be a vector, but saw shape: {}",
+        handles.shape()
+    );
+    require!(
+        tensor.dim(0) == handles.count(),
+        "Expected tensor.shape[0] == input_handles.size, but saw {} vs. {}",
+        tensor.dim(0),
+        handles.count()
+    );
+    let element = Shape::new(&tensor.shape()[1..])?;
+    for (index, variant) in handles.as_slice::<Variant>()?.iter().enumerate() {
+        let list: &TensorList = variant.get().ok_or_else(|| {
+            invalid!(
+                "Input handle at index {index} is not a list. Saw: '{}'",
+                variant_text(variant)
+            )
+        })?;
+        require!(
+            list.shape.admits(&element),
+            "Tried to append a tensor with incompatible shape to a list at index {index}. Op element shape: \
+             {element} list shape: {}",
+            text(&list.shape)
+        );
+        require!(
+            list.dtype == dtype,
+            "Invalid data type at index {index}; op elements {dtype} but list elements {}",
+            list.dtype
+        );
+    }
+    (0..handles.count()).map(|index| parts::row(ctx, tensor, index)).collect()
+}
+
+fn pop_back(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let dtype = init.attrs.dtype("element_dtype")?;
+    kernel(move |ctx| {
+        let list = input_list_of(ctx, 0, dtype)?;
+        let zeros = match list.elements.last() {
+            None => return Err(invalid!("Trying to pop from an empty list.")),
+            Some(Some(_)) => None,
+            Some(None) => {
+                let shape = list.shape_with_operand(ctx, 1)?;
+                let shape = shape.to_shape().ok_or_else(|| {
+                    invalid!(
+                        "Trying to read an uninitialized tensor but element_shape is not fully defined.{}",
+                        text(&shape)
+                    )
+                })?;
+                Some(ctx.allocate_zeros(dtype, shape)?)
+            }
+        };
+        let mut last = None;
+        output_changed_list(ctx, |list| {
+            last = list.elements.pop().flatten();
+            Ok(())
+        })?;
+        if let Some(item) = last.or(zeros) {
+            ctx.set_output(1, item);
+        }
+        Ok(())
+    })
+}
+
+fn resize(ctx: &mut OpContext<'_>) -> Result<()> {
+    input_list(ctx, 0)?;
+    let size = ctx.input(1)?;
+    require!(size.rank() == 0, "size must be a scalar");
+    let size: i32 = size.scalar_value()?;
+    let len = usize::try_from(size)
+        .map_err(|_| invalid!("TensorListSlice expects size to be non-negative. Got: {size}"))?;
+    output_changed_list(ctx, |list| list.resize(len))
+}
+
+fn concat_lists(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let dtype = init.attrs.dtype("element_dtype")?;
+    kernel(move |ctx| {
+        check_pairs(ctx, dtype)?;
+        let others = ctx.take_input(1)?;
+        let mut lists = take_variants(ctx, 0)?;
+        let others = others.as_slice::<Variant>()?;
+        for (list, other) in lists.as_mut_slice::<Variant>()?.iter_mut().zip(others) {
+            if let (Some(list), Some(other)) = (list.make_mut(), other.get()) {
+                let (list, other): (&mut TensorList, &TensorList) = (list, other);
+                list.elements.extend_from_slice(&other.elements);
+            }
+        }
+        ctx.set_output(0, lists);
+        Ok(())
+    })
+}
+
+/// Refuses lists that are no continuation of one another.
+fn check_pairs(ctx: &OpContext<'_>, dtype: DType) -> Result<()> {
+    let (a, b) = (ctx.input(0)?, ctx.input(1)?);
+    require!(
+        a.shape() == b.shape(),
+        "Incompatible input TensorList tensor shapes: {} vs. {}",
+        a.shape(),
+        b.shape()
+    );
+    let list = |variant: &'_ Variant, name: &str, index: usize| -> Result<()> {
+        match variant.get::<TensorList>() {
+            None => Err(invalid!(
+                "{name} is not a TensorList at index {index}.  Saw: '{}'",
+                variant_text(variant)
+            )),
+            Some(list) if list.dtype != dtype => Err(invalid!(
+                "{name}[{index}].dtype != element_dtype.  Saw: {} vs. {dtype}",
+                list.dtype
+            )),
+            Some(_) => Ok(()),
+        }
+    };
+    let pairs = a.as_slice::<Variant>()?.iter().zip(b.as_slice::<Variant>()?);
+    for (index, (a, b)) in pairs.enumerate() {
+        list(a, "input_a", index)?;
+        list(b, "input_b", index)?;
+        let (Some(a), Some(b)) = (a.get::<TensorList>(), b.get::<TensorList>()) else {
+            continue;
+        };
+        require!(
+            a.shape == b.shape,
+            "input_a and input_b TensorList element shapes are not identical at index {index}.  Saw {} vs. {}",
+            text(&a.shape),
+            text(&b.shape)
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,429 @@
+//! Tensor lists and dense tensors: lists out of the rows of a tensor, and tensors out of lists.
+
+use tfcore_base::{DType, Result, invalid, require};
+use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, kernel};
+use tfcore_tensor::{PartialShape, Shape, Tensor};
+
+use crate::element_shape::{
+    are_compatible, merged, merged_with, shape_operand, text, with_first, without_first,
+};
+use crate::tensor_list::{TensorList, input_list, input_list_of, list_value, output_changed_list};
+use crate::{list_shapes, parts, types};
+
+pub(crate) fn register(r: &mut Registry) {
+    let dtypes = types::of_lists();
+
+    // `TensorListFromTensor(tensor: element_dtype, element_shape: shape_type) -> output_handle: variant`, the rows
+    // of the tensor.
+    r.op("TensorListFromTensor").shape(list_shapes::from_tensor).cpu_for(
+        "element_dtype",
+        &dtypes,
+        |_| Ok(Box::new(from_tensor)),
+    );
+
+    // `TensorListSplit(tensor: element_dtype, element_shape: shape_type, lengths: int64) -> output_handle:
+    // variant`, consecutive parts of the tensor with so many rows.
+    r.op("TensorListSplit")
+        .shape(list_shapes::split)
+        .cpu_for("element_dtype", &dtypes, |_| Ok(Box::new(split)));
+
+    // `TensorListScatter(tensor: element_dtype, indices: int32, element_shape: shape_type) -> output_handle:
+    // variant`, a list with row `i` of the tensor as element `indices[i]`.
+    // `TensorListScatterV2` has as last input the number of elements, -1 for as many as are needed.
+    r.ops(["TensorListScatter", "TensorListScatterV2"], |op| {
+        op.shape(list_shapes::list_of_operand(2))
+            .cpu_for("element_dtype", &dtypes, |_| Ok(Box::new(scatter)));
+    });
+
+    // `TensorListScatterIntoExistingList(input_handle: variant, tensor: element_dtype, indices: int32) ->
+    // output_handle: variant`, the list with row `i` of the tensor as element `indices[i]`.
+    r.op("TensorListScatterIntoExistingList").shape(list_shapes::scatter_into).cpu_for(
+        "element_dtype",
+        &dtypes,
+        |_| Ok(Box::new(scatter_into)),
+    );
+
+    // `TensorListStack(input_handle: variant, element_shape: int32; num_elements) -> tensor: element_dtype`, the
+    // elements as rows.
+    r.op("TensorListStack").shape(list_shapes::stack).cpu_for("element_dtype", &dtypes, stack);
+
+    // `TensorListGather(input_handle: variant, indices: int32, element_shape: int32) -> values: element_dtype`,
+    // elements `indices[i]` as rows.
+    r.op("TensorListGather").shape(list_shapes::gather).cpu_for("element_dtype", &dtypes, gather);
+
+    // `TensorListConcat(input_handle: variant; element_shape) -> tensor: element_dtype, lengths: int64`, the
+    // rows of all elements.
+    r.op("TensorListConcat").shape(list_shapes::concat).cpu_for("element_dtype", &dtypes, concat);
+
+    // `TensorListConcatV2(input_handle: variant, element_shape: shape_type, leading_dims: int64) -> tensor:
+    // element_dtype, lengths: int64`, where `leading_dims` are the rows of elements that have not been set.
+    r.op("TensorListConcatV2").shape(list_shapes::concat_v2).cpu_for(
+        "element_dtype",
+        &dtypes,
+        concat_v2,
+    );
+}
+
+/// Refuses a scalar where rows are needed.
+fn require_rows(tensor: &Tensor) -> Result<()> {
+    require!(
+        tensor.rank() > 0,
+        "Tensor must be at least a vector, but saw shape: {}",
+        tensor.shape()
+    );
+    Ok(())
+}
+
+/// A list for the rows of `tensor`, still without them.
+fn list_for_rows(tensor: &Tensor, element: PartialShape) -> Result<TensorList> {
+    require_rows(tensor)?;
+    let row = Shape::new(&tensor.shape()[1..])?;
+    require!(
+        element.admits(&row),
+        "Specified a list with shape {} from a tensor with shape {row}",
+        text(&element)
+    );
+    Ok(TensorList::new(tensor.dtype(), element))
+}
+
+fn from_tensor(ctx: &mut OpContext<'_>) -> Result<()> {
+    let tensor = ctx.input(0)?;
+    let mut list = list_for_rows(tensor, shape_operand(ctx.input(1)?)?)?;
+    list.resize(tensor.dim(0))?;
+    for (element, row) in list.elements.iter_mut().zip(parts::all_rows(ctx, tensor)?) {
+        *element = Some(row);
+    }
+    ctx.set_output(0, list_value(list));
+    Ok(())
+}
+
+fn split(ctx: &mut OpContext<'_>) -> Result<()> {
+    let (tensor, lengths) = (ctx.input(0)?, ctx.input(2)?);
+    let element = shape_operand(ctx.input(1)?)?;
+    let Some(rest) = without_first(&element) else {
+        return Err(invalid!(
+            "TensorListSplit requires element_shape to be at least of rank 1, but saw: {element}"
+        ));
+    };
+    require_rows(tensor)?;
+    require!(
+        are_compatible(&rest, &PartialShape::from(&Shape::new(&tensor.shape()[1..])?)),
+        "tensor shape {} is not compatible with element_shape {}",
+        tensor.shape(),
+        text(&element)
+    );
+    require!(
+        lengths.rank() == 1,
+        "Expected lengths to be a vector, received shape: {}",
+        lengths.shape()
+    );
+    let total = tensor.dim(0);
+    let mut list = TensorList::new(tensor.dtype(), element);
+    list.resize(lengths.count())?;
+    let mut start = 0;
+    for (element, &length) in list.elements.iter_mut().zip(lengths.as_slice::<i64>()?) {
+        let len =
+            usize::try_from(length).map_err(|_| invalid!("Invalid value in lengths: {length}"))?;
+        require!(
+            len <= total - start,
+            "Attempting to slice [{start}, {}] from tensor with length {total}",
+            start.saturating_add(len)
+        );
+        *element = Some(parts::rows(ctx, tensor, start, len)?);
+        start += len;
+    }
+    require!(
+        start == total,
+        "Unused values in tensor. Length of tensor: {total} Values used: {start}"
+    );
+    ctx.set_output(0, list_value(list));
+    Ok(())
+}
+
+const NEGATIVE_INDEX: &str = "Indices in TensorListScatter must all be non-negative.";
+
+fn scatter(ctx: &mut OpContext<'_>) -> Result<()> {
+    let (tensor, indices) = (ctx.input(0)?, ctx.input(1)?);
+    let element = shape_operand(ctx.input(2)?)?;
+    let count = match ctx.num_inputs() {
+        3 => -1,
+        _ => {
+            let count = ctx.input(3)?;
+            require!(count.rank() == 0, "num_elements must be a scalar");
+            count.scalar_value::<i32>()?
+        }
+    };
+    require!(count >= -1, "TensorListScatter expects num_elements >= -1, found: {count}");
+    let mut list = list_for_rows(tensor, element)?;
+    require!(
+        indices.count() == tensor.dim(0),
+        "Invalid number of rows in input tensor. Expected: {} Actual: {}",
+        indices.count(),
+        tensor.dim(0)
+    );
+    for &index in indices.as_slice::<i32>()? {
+        require!(index >= 0, "{NEGATIVE_INDEX}");
+        require!(
+            count == -1 || index < count,
+            "TensorListScatter: Trying to scatter at index {index} in list with size {count}"
+        );
+    }
+    list.resize(usize::try_from(count).unwrap_or(0))?;
+    place_rows(&mut list, indices.as_slice()?, parts::all_rows(ctx, tensor)?)?;
+    ctx.set_output(0, list_value(list));
+    Ok(())
+}
+
+/// Sets the elements that `indices` name, none of them negative, to the rows.
+fn place_rows(list: &mut TensorList, indices: &[i32], rows: Vec<Tensor>) -> Result<()> {
+    let needed = indices.iter().max().map_or(0, |&max| max as usize + 1);
+    if needed > list.len() {
+        list.resize(needed)?;
+    }
+    for (&index, row) in indices.iter().zip(rows) {
+        list.elements[index as usize] = Some(row);
+    }
+    Ok(())
+}
+
+fn scatter_into(ctx: &mut OpContext<'_>) -> Result<()> {
+    let list = input_list(ctx, 0)?;
+    let (tensor, indices) = (ctx.input(1)?, ctx.input(2)?);
+    require!(
+        tensor.dtype() == list.dtype,
+        "Invalid data types; input tensor type: {} list element_type: {}",
+        tensor.dtype(),
+        list.dtype
+    );
+    require_rows(tensor)?;
+    require!(
+        indices.rank() == 1,
+        "Expected indices to be a vector, but received shape: {}",
+        indices.shape()
+    );
+    require!(
+        indices.count() == tensor.dim(0),
+        "Expected len(indices) == tensor.shape[0], but saw: {} vs. {}",
+        indices.count(),
+        tensor.dim(0)
+    );
+    require!(indices.as_slice::<i32>()?.iter().all(|&index| index >= 0), "{NEGATIVE_INDEX}");
+    let rows = parts::all_rows(ctx, tensor)?;
+    let indices = ctx.take_input(2)?;
+    output_changed_list(ctx, |list| place_rows(list, indices.as_slice()?, rows))
+}
+
+fn stack(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let dtype = init.attrs.dtype("element_dtype")?;
+    let expected = init.attrs.int("num_elements")?;
+    kernel(move |ctx| {
+        let list = input_list_of(ctx, 0, dtype)?;
+        require!(
+            expected == -1 || expected == list.len() as i64,
+            "Operation expected a list with {expected} elements but got a list with {} elements.",
+            list.len()
+        );
+        let mut shape = list.shape_with_operand(ctx, 1)?;
+        require!(
+            shape.is_fully_known() || list.len() > 0,
+            "Tried to stack elements of an empty list with non-fully-defined element_shape: {}",
+            text(&shape)
+        );
+        for element in list.elements.iter().flatten() {
+            shape = merged_with(&shape, element.shape())?;
+        }
+        let shape = shape.to_shape().ok_or_else(|| {
+            invalid!(
+                "Tried to stack list which only contains uninitialized tensors and has a \
+                 non-fully-defined element_shape: {}",
+                text(&shape)
+            )
+        })?;
+        let rows: Vec<Option<&Tensor>> = list.elements.iter().map(Option::as_ref).collect();
+        let stacked =
+            parts::stack(ctx, dtype, with_first(rows.len(), &shape)?, shape.count(), &rows)?;
+        ctx.set_output(0, stacked);
+        Ok(())
+    })
+}
+
+fn gather(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let dtype = init.attrs.dtype("element_dtype")?;
+    kernel(move |ctx| {
+        let list = input_list_of(ctx, 0, dtype)?;
+        let indices = ctx.input_slice::<i32>(1)?;
+        let mut shape = list.shape_with_operand(ctx, 2)?;
+        require!(
+            shape.is_fully_known() || !indices.is_empty(),
+            "Tried to gather 0-elements from a list with non-fully-defined shape: {}",
+            text(&shape)
+        );
+        let is_known = list.shape.is_fully_known();
+        let mut rows = Vec::with_capacity(indices.len());
+        for &index in indices {
+            let found = usize::try_from(index).ok().and_then(|index| list.elements.get(index));
+            let Some(row) = found else {
+                let (len, index) = (list.len(), index);
+                return Err(match is_known {
+                    true => invalid!("Index {index} out o range; list only has {len} elements."),
+                    false => {
+                        invalid!("Trying to gather element {index} in a list with {len} elements.")
+                    }
+                });
+            };
+            if let Some(row) = row {
+                shape = merged_with(&shape, row.shape())?;
+            }
+            rows.push(row.as_ref());
+        }
+        let shape = shape.to_shape().ok_or_else(|| {
+            invalid!(
+                "Tried to gather uninitialized tensors from a list with non-fully-defined element_shape: {}",
+                text(&shape)
+            )
+        })?;
+        let gathered =
+            parts::stack(ctx, dtype, with_first(rows.len(), &shape)?, shape.count(), &rows)?;
+        ctx.set_output(0, gathered);
+        Ok(())
+    })
+}
+
+fn concat(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let dtype = init.attrs.dtype("element_dtype")?;
+    let rest = without_first(init.attrs.shape("element_shape")?)
+        .ok_or_else(|| invalid!("element_shape must not be empty"))?;
+    kernel(move |ctx| concatenate(ctx, dtype, None, rest.clone(), None))
+}
+
+fn concat_v2(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let dtype = init.attrs.dtype("element_dtype")?;
+    kernel(move |ctx| {
+        let element = input_list_of(ctx, 0, dtype)?.shape_with_operand(ctx, 1)?;
+        let first = element.dims().and_then(|dims| dims.first()?.value());
+        let rest = without_first(&element).ok_or_else(|| {
+            invalid!("Concat requires elements to be at least vectors, found scalars instead.")
+        })?;
+        let leading_dims = ctx.input(2)?.to_i64s()?;
+        concatenate(ctx, dtype, first, rest, Some(&leading_dims))
+    })
+}
+
+/// Sets the outputs to the rows of all elements and to how many each has. `first` and `rest` are what the op
+/// knows of the elements' shape; `leading_dims`, where the op has it, are the rows of the elements that have
+/// not been set.
+fn concatenate(
+    ctx: &mut OpContext<'_>,
+    dtype: DType,
+    first: Option<i64>,
+    mut rest: PartialShape,
+    leading_dims: Option<&[i64]>,
+) -> Result<()> {
+    let list = input_list_of(ctx, 0, dtype)?;
+    require!(
+        list.len() > 0 || rest.is_fully_known(),
+        "All except the first dimension must be fully defined when concating an empty tensor list. \
+         element_shape: {}",
+        text(&rest)
+    );
+    let mut common = Common::Unknown;
+    for (index, element) in list.elements.iter().enumerate() {
+        let Some(element) = element else {
+            continue;
+        };
+        let [rows, row @ ..] = element.shape().dims() else {
+            return Err(invalid!(
+                "Concat saw a scalar shape at index {index} but requires at least vectors."
+            ));
+        };
+        rest = merged(&rest, &PartialShape::from(&Shape::new(row)?))?;
+        require!(
+            first.is_none_or(|first| first == *rows),
+            "First entry of element_shape input does not match the first dim of list element at index: \
+             {index} Expected: {} Actual: {rows}",
+            first.unwrap_or(-1)
+        );
+        common = common.and(*rows);
+    }
+    let rest = rest.to_shape().ok_or_else(|| {
+        invalid!(
+            "Trying to concat list with only uninitialized tensors but element_shape_except_first_dim is not \
+             fully defined: {}",
+            text(&rest)
+        )
+    })?;
+    let unset = UnsetRows { common: first.or(common.value()), leading_dims };
+    let mut lengths = Vec::with_capacity(list.len());
+    let mut pieces = Vec::with_capacity(list.len());
+    let mut total = 0usize;
+    for (index, element) in list.elements.iter().enumerate() {
+        let rows = match element {
+            Some(element) => element.dim(0),
+            None => unset.rows(index)?,
+        };
+        let elements = with_first(rows, &rest)?.count();
+        lengths.push(rows as i64);
+        pieces.push((elements, element.as_ref()));
+        total = total.saturating_add(rows);
+    }
+    let concatenated = parts::concat(ctx, dtype, with_first(total, &rest)?, &pieces)?;
+    let lengths = Tensor::from_slice(Shape::vector(lengths.len()), &lengths)?;
+    ctx.set_output(0, concatenated);
+    ctx.set_output(1, lengths);
+    Ok(())
+}
+
+/// The number of rows that all elements seen so far have.
+#[derive(Clone, Copy)]
+enum Common {
+    Unknown,
+    Is(i64),
+    Differs,
+}
+
+impl Common {
+    fn and(self, rows: i64) -> Common {
+        match self {
+            Common::Unknown => Common::Is(rows),
+            Common::Is(common) if common == rows => self,
+            _ => Common::Differs,
+        }
+    }
+
+    fn value(self) -> Option<i64> {
+        match self {
+            Common::Is(rows) => Some(rows),
+            _ => None,
+        }
+    }
+}
+
+/// How many rows elements have that have not been set.
+struct UnsetRows<'a> {
+    /// As many as all others, or as the operand says.
+    common: Option<i64>,
+    leading_dims: Option<&'a [i64]>,
+}
+
+impl UnsetRows<'_> {
+    fn rows(&self, index: usize) -> Result<usize> {
+        let given = self.leading_dims.and_then(|dims| dims.get(index));
+        let rows = match (given.or(self.common.as_ref()), self.leading_dims) {
+            (Some(&rows), _) => rows,
+            (None, Some(dims)) => {
+                return Err(invalid!(
+                    "List contains uninitialized tensor at index {index} but leading_dims has only {} \
+                     elements.",
+                    dims.len()
+                ));
+            }
+            (None, None) => {
+                return Err(invalid!(
+                    "Concating lists with uninitialized tensors is not supported in this version of \
+                     TensorListConcat. Consider updating your GraphDef to run the newer version."
+                ));
+            }
+        };
+        usize::try_from(rows).map_err(|_| invalid!("Dimension {rows} must be >= 0"))
+    }
+}
