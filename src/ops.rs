@@ -16,6 +16,7 @@ pub fn registry() -> &'static Arc<Registry> {
 
 fn register_all(registry: &mut Registry) {
     tfcore_ops_array::register(registry);
+    tfcore_ops_control::register(registry);
     tfcore_ops_math::register(registry);
     tfcore_ops_image::register(registry);
     tfcore_ops_list::register(registry);

@@ -1,0 +1,15 @@
+//! Ops that steer a run: switches and loops, calls of functions, and the ends of function bodies.
+#![forbid(unsafe_code)]
+
+use tfcore_framework::Registry;
+
+mod boundary;
+mod call;
+mod flow;
+
+/// Registers the ops of this family.
+pub fn register(r: &mut Registry) {
+    boundary::register(r);
+    call::register(r);
+    flow::register(r);
+}
