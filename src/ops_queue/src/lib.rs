@@ -1,0 +1,20 @@
+//! Ops that wait for one another: queues, barriers, staging areas, accumulators of gradients, and locks.
+#![forbid(unsafe_code)]
+
+mod barrier;
+mod monitor;
+mod mutex;
+mod named;
+mod queue;
+mod shapes;
+mod staging;
+
+use tfcore_framework::Registry;
+
+/// Attaches the family's behaviour.
+pub fn register(r: &mut Registry) {
+    queue::register(r);
+    barrier::register(r);
+    staging::register(r);
+    mutex::register(r);
+}
