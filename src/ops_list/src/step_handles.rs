@@ -118,9 +118,11 @@ fn find_by_handle<T: StepResource>(ctx: &OpContext<'_>) -> Result<Arc<T>> {
             not_found!("Resource {}/{}/{} does not exist.", key.container, key.name, T::TYPE)
         }),
         None => Err(invalid!(
-            "Trying to access resource using the wrong type. Expected {} got {}",
-            T::TYPE,
-            key.type_name
+            "Trying to access a handle's resource using the wrong type. The handle points to a resource (name \
+             '{}') of type '{}' but you are trying to access the resource as type '{}'",
+            key.name,
+            key.type_name,
+            T::TYPE
         )),
     }
 }

@@ -121,7 +121,11 @@ fn create_gradient(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         let prefix = match has_prefix {
             true => {
                 let dims = ctx.input(2)?;
-                require!(dims.rank() == 1, "Shape must be rank 1 but is rank {}", dims.rank());
+                require!(
+                    dims.rank() == 1,
+                    "shape must be a vector of {{int32,int64}}, got shape {}",
+                    dims.shape()
+                );
                 Some(Shape::new(&dims.to_i64s()?)?)
             }
             false => None,

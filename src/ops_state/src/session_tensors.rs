@@ -89,7 +89,7 @@ fn get_handle(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 /// The handle at input 0.
 fn handle(ctx: &OpContext<'_>) -> Result<String> {
     let handle = ctx.input(0)?;
-    require!(handle.rank() == 0, "handle must be a scalar, got shape {}", handle.shape());
+    require!(handle.rank() == 0, "handle must be scalar");
     let handle: TString = handle.scalar_value()?;
     Ok(String::from_utf8_lossy(handle.as_bytes()).into_owned())
 }
