@@ -22,6 +22,28 @@ pub fn run_op(
     attrs: AttrPairs<'_>,
     inputs: &[Tensor],
 ) -> Result<Vec<Tensor>> {
+    run_op_in(&step(), registry, op, attrs, inputs.to_vec())
+}
+
+/// A step on the first CPU.
+pub fn step() -> Arc<Step> {
+    Arc::new(Step {
+        device: "/job:localhost/replica:0/task:0/device:CPU:0".into(),
+        ..Step::default()
+    })
+}
+
+/// As [`run_op`], in a step that other ops share. No op but this one reads the inputs that are given away.
+///
+/// # Errors
+/// What the lookup, the factory or the kernel reports.
+pub fn run_op_in(
+    step: &Arc<Step>,
+    registry: &Registry,
+    op: &str,
+    attrs: AttrPairs<'_>,
+    inputs: Vec<Tensor>,
+) -> Result<Vec<Tensor>> {
     let (def, attrs) = node(registry, op, attrs)?;
     let input_dtypes = def.input_dtypes(&attrs)?;
     let output_dtypes = def.output_dtypes(&attrs)?;
@@ -33,14 +55,9 @@ pub fn run_op(
         output_dtypes: &output_dtypes,
     };
     let kernel = registry.build_kernel(DeviceType::Cpu, &init)?;
-    let mut inputs: Vec<Value> = inputs.iter().cloned().map(Value::Tensor).collect();
+    let mut inputs: Vec<Value> = inputs.into_iter().map(Value::Tensor).collect();
     let mut outputs = vec![Value::Absent; output_dtypes.len()];
-    let step = Arc::new(Step {
-        device: "/job:localhost/replica:0/task:0/device:CPU:0".into(),
-        ..Step::default()
-    });
-    let mut ctx =
-        OpContext::new(&mut inputs, &mut outputs, &output_dtypes, &step, Parallel::SERIAL);
+    let mut ctx = OpContext::new(&mut inputs, &mut outputs, &output_dtypes, step, Parallel::SERIAL);
     kernel.compute(&mut ctx)?;
     outputs
         .into_iter()

@@ -280,3 +280,130 @@ fn split(ctx: &mut OpContext<'_>) -> Result<()> {
     array.write_all(ctx, all_indices(len).zip(values))?;
     output_flow(ctx, 3)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+    use tfcore_framework::AttrValue;
+
+    const FLOAT: AttrValue = AttrValue::Type(DType::FLOAT);
+
+    fn flow() -> Tensor {
+        Tensor::scalar(0f32)
+    }
+
+    fn array(ops: &Ops, len: i32, is_dynamic: bool) -> Tensor {
+        let attrs = [
+            ("dtype", FLOAT),
+            ("dynamic_size", AttrValue::Bool(is_dynamic)),
+            ("clear_after_read", AttrValue::Bool(false)),
+        ];
+        ops.first("TensorArrayV3", &attrs, vec![Tensor::scalar(len)]).unwrap()
+    }
+
+    fn scatter(ops: &Ops, array: &Tensor, indices: &[i32], value: Tensor) -> Result<Tensor> {
+        let inputs = vec![array.clone(), ints(indices), value, flow()];
+        ops.first("TensorArrayScatterV3", &[("T", FLOAT)], inputs)
+    }
+
+    fn split(ops: &Ops, array: &Tensor, value: Tensor, lengths: &[i64]) -> Result<Tensor> {
+        let lengths = Tensor::from_slice(Shape::vector(lengths.len()), lengths).unwrap();
+        let inputs = vec![array.clone(), value, lengths, flow()];
+        ops.first("TensorArraySplitV3", &[("T", FLOAT)], inputs)
+    }
+
+    fn gather(ops: &Ops, array: &Tensor, indices: &[i32]) -> Result<Tensor> {
+        let inputs = vec![array.clone(), ints(indices), flow()];
+        ops.first("TensorArrayGatherV3", &[("dtype", FLOAT)], inputs)
+    }
+
+    fn concat(ops: &Ops, array: &Tensor) -> Result<Vec<Tensor>> {
+        ops.all("TensorArrayConcatV3", &[("dtype", FLOAT)], vec![array.clone(), flow()])
+    }
+
+    fn matrix(rows: i64, values: &[f32]) -> Tensor {
+        let columns = values.len() as i64 / rows;
+        floats(values).with_shape(Shape::new(&[rows, columns]).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn rows_come_back_in_the_order_asked_for() {
+        let ops = Ops::new();
+        let rows = matrix(3, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let filled = array(&ops, 3, false);
+        scatter(&ops, &filled, &[2, 0, 1], rows).unwrap();
+        let gathered = gather(&ops, &filled, &[2, 2, 0]).unwrap();
+        assert_eq!(contents::<f32>(&gathered), (vec![3, 2], vec![1.0, 2.0, 1.0, 2.0, 3.0, 4.0]));
+        let joined = concat(&ops, &filled).unwrap();
+        assert_eq!(contents::<f32>(&joined[0]), (vec![6], vec![3.0, 4.0, 5.0, 6.0, 1.0, 2.0]));
+        assert_eq!(contents::<i64>(&joined[1]).1, [2, 2, 2]);
+    }
+
+    #[test]
+    fn parts_come_back_as_one() {
+        let ops = Ops::new();
+        let parts = array(&ops, 0, true);
+        let value = matrix(3, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        split(&ops, &parts, value.clone(), &[1, 0, 2]).unwrap();
+        let joined = concat(&ops, &parts).unwrap();
+        assert_eq!(contents::<f32>(&joined[0]), contents(&value));
+        assert_eq!(contents::<i64>(&joined[1]).1, [1, 0, 2]);
+        // The gradients are as many as the parts.
+        let source = ("source", AttrValue::string("g"));
+        let gradients = ops.first("TensorArrayGradV3", &[source], vec![parts, flow()]).unwrap();
+        let zeros = concat(&ops, &gradients).unwrap();
+        assert_eq!(contents(&zeros[0]), (vec![3, 2], vec![0f32; 6]));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let ops = Ops::new();
+        let two = || matrix(2, &[1.0, 2.0]);
+        let unlike = array(&ops, 2, false);
+        split(&ops, &unlike, floats(&[1.0, 2.0, 3.0]), &[1, 2]).unwrap();
+        let new = || array(&ops, 2, false);
+        let message = |result: Result<Tensor>| result.unwrap_err().message().to_string();
+        let cases = [
+            (
+                scatter(&ops, &new(), &[0, 2], two()),
+                "Max scatter index must be < array size (2 vs. 2)",
+            ),
+            (
+                scatter(&ops, &new(), &[0], two()),
+                "Expected len(indices) == values.shape[0], but saw: 1 vs. 2",
+            ),
+            (
+                scatter(&ops, &new(), &[0], flow()),
+                "Input value for unpack must be at least a vector but received shape: []",
+            ),
+            (
+                split(&ops, &new(), two(), &[1, 2]),
+                "Expected sum of lengths to be equal to values.shape[0], but sum of lengths is 3 and value's \
+                 shape is: [2,1]",
+            ),
+            (
+                split(&ops, &new(), two(), &[1, 1, 0]),
+                "TensorArray's size is not equal to the size of lengths (2 vs. 3), and the TensorArray is not \
+                 marked as dynamically resizeable",
+            ),
+            (split(&ops, &new(), two(), &[3, -1]), "Invalid value in lengths: 3"),
+            (
+                split(&ops, &new(), two(), &[i64::MAX, i64::MIN + 3]),
+                "Invalid value in lengths: 9223372036854775807",
+            ),
+            (
+                gather(&ops, &unlike, &[0, 1]),
+                "TensorArray has inconsistent shapes.  Index 0 has shape: [1] but index 1 has shape: [2]",
+            ),
+            (
+                gather(&ops, &unlike, &[]),
+                "TensorArray has size zero, but element shape <unknown> is not fully defined. Currently only \
+                 static shapes are supported when packing zero-size TensorArrays.",
+            ),
+        ];
+        for (result, expected) in cases {
+            assert_eq!(message(result), expected);
+        }
+    }
+}

@@ -16,6 +16,8 @@ mod tensor_array;
 mod tensor_arrays;
 mod tensor_list;
 mod tensor_map;
+#[cfg(test)]
+mod testing;
 mod types;
 
 use tfcore_framework::Registry;

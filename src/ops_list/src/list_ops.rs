@@ -349,3 +349,180 @@ fn check_pairs(ctx: &OpContext<'_>, dtype: DType) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+    use tfcore_framework::AttrValue;
+
+    fn element() -> (&'static str, AttrValue) {
+        of("element_dtype", DType::FLOAT)
+    }
+
+    fn sized() -> [(&'static str, AttrValue); 2] {
+        [element(), of("shape_type", DType::INT32)]
+    }
+
+    fn list(ops: &Ops, values: &[f32]) -> Tensor {
+        let empty = ops.first("EmptyTensorList", &sized(), vec![any_shape(), Tensor::scalar(-1)]);
+        values.iter().fold(empty.unwrap(), |list, &value| {
+            ops.first("TensorListPushBack", &[element()], vec![list, Tensor::scalar(value)])
+                .unwrap()
+        })
+    }
+
+    fn values(list: &Tensor) -> Vec<Option<f32>> {
+        let list = list.scalar_value::<Variant>().unwrap();
+        let value = |element: &Option<Tensor>| element.as_ref()?.scalar_value().ok();
+        list.get::<TensorList>().unwrap().elements.iter().map(value).collect()
+    }
+
+    fn address(list: &Tensor) -> *const TensorList {
+        std::ptr::from_ref(list.as_slice::<Variant>().unwrap()[0].get().unwrap())
+    }
+
+    #[test]
+    fn a_list_is_changed_in_place_unless_others_hold_it() {
+        let ops = Ops::new();
+        let changes: [(&str, &[Tensor], &[Option<f32>]); 4] = [
+            ("TensorListPushBack", &[Tensor::scalar(3f32)], &[Some(1.0), Some(2.0), Some(3.0)]),
+            ("TensorListPopBack", &[any_shape()], &[Some(1.0)]),
+            (
+                "TensorListSetItem",
+                &[Tensor::scalar(0), Tensor::scalar(9f32)],
+                &[Some(9.0), Some(2.0)],
+            ),
+            ("TensorListResize", &[Tensor::scalar(3)], &[Some(1.0), Some(2.0), None]),
+        ];
+        for (op, operands, expected) in changes {
+            let attrs = [element()];
+            let attrs = if op == "TensorListResize" { &[][..] } else { &attrs[..] };
+            let before = list(&ops, &[1.0, 2.0]);
+            let place = address(&before);
+            let shared = before.clone();
+            let inputs = |list: Tensor| [&[list], operands].concat();
+            let changed = ops.first(op, attrs, inputs(before)).unwrap();
+            assert_eq!(values(&changed), expected, "{op}");
+            assert_eq!(values(&shared), [Some(1.0), Some(2.0)], "{op}");
+            let changed = ops.first(op, attrs, inputs(shared)).unwrap();
+            assert_eq!((values(&changed).as_slice(), address(&changed)), (expected, place), "{op}");
+        }
+    }
+
+    #[test]
+    fn elements_that_nobody_has_set_are_zeros() {
+        let ops = Ops::new();
+        let reserved =
+            ops.first("TensorListReserve", &sized(), vec![any_shape(), Tensor::scalar(2)]);
+        let reserved = reserved.unwrap();
+        let get = |list: &Tensor, shape: Tensor| {
+            let inputs = vec![list.clone(), Tensor::scalar(0), shape];
+            ops.first("TensorListGetItem", &[element()], inputs)
+        };
+        assert_eq!(contents::<f32>(&get(&reserved, ints(&[2])).unwrap()), (vec![2], vec![0.0; 2]));
+        assert!(
+            get(&reserved, any_shape()).unwrap_err().message().ends_with("no list element is set.")
+        );
+        // One element tells the shape of the others.
+        let inputs = vec![reserved.clone(), Tensor::scalar(1), floats(&[1.0, 2.0, 3.0])];
+        let set = ops.first("TensorListSetItem", &[element()], inputs).unwrap();
+        assert_eq!(get(&set, any_shape()).unwrap().shape().dims(), [3]);
+        let popped =
+            ops.all("TensorListPopBack", &[element()], vec![reserved, ints(&[1])]).unwrap();
+        assert_eq!(contents::<f32>(&popped[1]), (vec![1], vec![0.0]));
+    }
+
+    #[test]
+    fn lists_of_several_handles() {
+        let ops = Ops::new();
+        let handles = |lists: &[Tensor]| {
+            let variants: Vec<Variant> =
+                lists.iter().map(|list| list.scalar_value().unwrap()).collect();
+            Tensor::from_slice(Shape::vector(lists.len()), &variants).unwrap()
+        };
+        let (a, b) = (list(&ops, &[1.0]), list(&ops, &[2.0]));
+        let each = |handles: &Tensor| -> Vec<Vec<Option<f32>>> {
+            let variants = handles.as_slice::<Variant>().unwrap();
+            variants.iter().map(|variant| values(&Tensor::scalar(variant.clone()))).collect()
+        };
+        let inputs = vec![handles(&[a.clone(), b.clone()]), floats(&[3.0, 4.0])];
+        let pushed = ops.first("TensorListPushBackBatch", &[element()], inputs).unwrap();
+        assert_eq!(each(&pushed), [[Some(1.0), Some(3.0)], [Some(2.0), Some(4.0)]]);
+        // A list may be continued by itself.
+        let pair = handles(&[a.clone(), b]);
+        let inputs = vec![pair.clone(), pair];
+        let doubled = ops.first("TensorListConcatLists", &[element()], inputs).unwrap();
+        assert_eq!(each(&doubled), [[Some(1.0); 2], [Some(2.0); 2]]);
+        assert_eq!(values(&a), [Some(1.0)]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let ops = Ops::new();
+        let two = || list(&ops, &[1.0, 2.0]);
+        let float = [element()];
+        let int = [of("element_dtype", DType::INT32)];
+        let empty = || ops.first("EmptyTensorList", &sized(), vec![ints(&[2]), Tensor::scalar(0)]);
+        let cases: [(&str, AttrPairs<'_>, Vec<Tensor>, &str); 9] = [
+            (
+                "TensorListGetItem",
+                &float,
+                vec![two(), Tensor::scalar(-1), any_shape()],
+                "Trying to access element -1 in a list with 2 elements.",
+            ),
+            (
+                "TensorListGetItem",
+                &int,
+                vec![two(), Tensor::scalar(0), any_shape()],
+                "Invalid data types; op elements int32 but list elements float",
+            ),
+            (
+                "TensorListSetItem",
+                &float,
+                vec![two(), Tensor::scalar(2), Tensor::scalar(0f32)],
+                "Trying to modify element 2 in a list with 2 elements.",
+            ),
+            (
+                "TensorListPushBack",
+                &float,
+                vec![empty().unwrap(), Tensor::scalar(0f32)],
+                "Tried to append a tensor with incompatible shape to a list. Op element shape: [] list shape: \
+                 [2]",
+            ),
+            (
+                "TensorListPushBack",
+                &float,
+                vec![empty().unwrap(), floats(&[1.0, 2.0])],
+                "Tried to push item into a full list list size: 0 max_num_elements: 0",
+            ),
+            (
+                "TensorListPopBack",
+                &float,
+                vec![empty().unwrap(), any_shape()],
+                "Trying to pop from an empty list.",
+            ),
+            (
+                "TensorListResize",
+                &[],
+                vec![two(), Tensor::scalar(-1)],
+                "TensorListSlice expects size to be non-negative. Got: -1",
+            ),
+            (
+                "TensorListLength",
+                &[],
+                vec![Tensor::scalar(Variant::default())],
+                "Input handle is not a list. Saw: 'Variant<type:  value: >'",
+            ),
+            (
+                "TensorListReserve",
+                &sized(),
+                vec![any_shape(), Tensor::scalar(-1)],
+                "The num_elements to reserve must be a non negative number, but got -1",
+            ),
+        ];
+        for (op, attrs, inputs, message) in cases {
+            assert_eq!(ops.failure(op, attrs, inputs), message);
+        }
+    }
+}

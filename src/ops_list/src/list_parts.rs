@@ -427,3 +427,152 @@ impl UnsetRows<'_> {
         usize::try_from(rows).map_err(|_| invalid!("Dimension {rows} must be >= 0"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+    use tfcore_framework::AttrValue;
+
+    fn attrs() -> [(&'static str, AttrValue); 2] {
+        [of("element_dtype", DType::FLOAT), of("shape_type", DType::INT32)]
+    }
+
+    fn matrix(rows: i64, values: &[f32]) -> Tensor {
+        let columns = values.len() as i64 / rows;
+        floats(values).with_shape(Shape::new(&[rows, columns]).unwrap()).unwrap()
+    }
+
+    fn lengths(values: &[i64]) -> Tensor {
+        Tensor::from_slice(Shape::vector(values.len()), values).unwrap()
+    }
+
+    #[test]
+    fn rows_become_elements_and_elements_rows() {
+        let ops = Ops::new();
+        let rows = matrix(3, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let list = ops.first("TensorListFromTensor", &attrs(), vec![rows.clone(), any_shape()]);
+        let list = list.unwrap();
+        let read = |op: &str, inputs: &[Tensor]| {
+            contents::<f32>(
+                &ops.first(op, &attrs(), [std::slice::from_ref(&list), inputs].concat()).unwrap(),
+            )
+        };
+        assert_eq!(read("TensorListStack", &[any_shape()]), contents(&rows));
+        assert_eq!(
+            read("TensorListGather", &[ints(&[2, 0, 2]), any_shape()]),
+            (vec![3, 2], vec![5.0, 6.0, 1.0, 2.0, 5.0, 6.0])
+        );
+        assert_eq!(
+            read("TensorListConcatV2", &[any_shape(), lengths(&[])]),
+            (vec![6], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+        );
+        let inputs = vec![rows.clone(), ints(&[3, 0, 1]), any_shape(), Tensor::scalar(-1)];
+        let scattered = ops.first("TensorListScatterV2", &attrs(), inputs).unwrap();
+        let stack = |list: Tensor| {
+            let stacked = ops.first("TensorListStack", &attrs(), vec![list, any_shape()]);
+            contents::<f32>(&stacked.unwrap()).1
+        };
+        assert_eq!(stack(scattered.clone()), [3.0, 4.0, 5.0, 6.0, 0.0, 0.0, 1.0, 2.0]);
+        let inputs = vec![scattered, matrix(1, &[7.0, 8.0]), ints(&[2])];
+        let changed = ops.first("TensorListScatterIntoExistingList", &attrs(), inputs).unwrap();
+        assert_eq!(stack(changed), [3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 1.0, 2.0]);
+    }
+
+    #[test]
+    fn aligned_rows_are_not_copied() {
+        let ops = Ops::new();
+        let rows = Tensor::zeros(DType::FLOAT, Shape::new(&[4, 32]).unwrap()).unwrap();
+        let list = ops.first("TensorListFromTensor", &attrs(), vec![rows.clone(), any_shape()]);
+        let inputs = vec![list.unwrap(), Tensor::scalar(3), any_shape()];
+        let row = ops.first("TensorListGetItem", &attrs()[..1], inputs).unwrap();
+        assert!(row.shares_buffer(&rows));
+        assert_eq!(row.data() as usize - rows.data() as usize, 3 * 32 * 4);
+    }
+
+    #[test]
+    fn parts_of_unlike_lengths() {
+        let ops = Ops::new();
+        let inputs = vec![floats(&[1.0, 2.0, 3.0]), any_shape(), lengths(&[2, 0, 1])];
+        let list = ops.first("TensorListSplit", &attrs(), inputs).unwrap();
+        let concat = |list: Tensor, dims: &[i64]| {
+            let inputs = vec![list, ints(&[-1]), lengths(dims)];
+            let outputs = ops.all("TensorListConcatV2", &attrs(), inputs)?;
+            Ok::<_, tfcore_base::Error>((
+                contents::<f32>(&outputs[0]).1,
+                contents::<i64>(&outputs[1]).1,
+            ))
+        };
+        let joined = concat(list.clone(), &[]).unwrap();
+        assert_eq!(joined, (vec![1.0, 2.0, 3.0], vec![2, 0, 1]));
+        let longer = ops.first("TensorListResize", &[], vec![list, Tensor::scalar(4)]).unwrap();
+        let joined = concat(longer.clone(), &[9, 9, 9, 2]).unwrap();
+        assert_eq!(joined, (vec![1.0, 2.0, 3.0, 0.0, 0.0], vec![2, 0, 1, 2]));
+        for (dims, message) in [
+            (
+                &[9i64, 9][..],
+                "List contains uninitialized tensor at index 3 but leading_dims has only 2 elements.",
+            ),
+            (&[0, 0, 0, -2], "Dimension -2 must be >= 0"),
+        ] {
+            assert_eq!(concat(longer.clone(), dims).unwrap_err().message(), message);
+        }
+        assert!(concat(longer, &[0, 0, 0, i64::MAX]).is_err());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let ops = Ops::new();
+        let vector = || floats(&[1.0, 2.0]);
+        let of_unlike = || {
+            let inputs = vec![floats(&[1.0, 2.0, 3.0]), any_shape(), lengths(&[1, 2])];
+            ops.first("TensorListSplit", &attrs(), inputs).unwrap()
+        };
+        let cases: [(&str, Vec<Tensor>, &str); 8] = [
+            (
+                "TensorListFromTensor",
+                vec![vector(), ints(&[3])],
+                "Specified a list with shape [3] from a tensor with shape []",
+            ),
+            (
+                "TensorListSplit",
+                vec![vector(), any_shape(), lengths(&[3])],
+                "Attempting to slice [0, 3] from tensor with length 2",
+            ),
+            (
+                "TensorListSplit",
+                vec![vector(), any_shape(), lengths(&[i64::MAX, 1])],
+                "Attempting to slice [0, 9223372036854775807] from tensor with length 2",
+            ),
+            (
+                "TensorListSplit",
+                vec![vector(), any_shape(), lengths(&[-1, 3])],
+                "Invalid value in lengths: -1",
+            ),
+            (
+                "TensorListScatter",
+                vec![vector(), ints(&[0, -1]), any_shape()],
+                "Indices in TensorListScatter must all be non-negative.",
+            ),
+            (
+                "TensorListStack",
+                vec![of_unlike(), any_shape()],
+                "PartialTensorShape: Incompatible shapes during merge: [1] vs. [2]",
+            ),
+            (
+                "TensorListGather",
+                vec![of_unlike(), ints(&[2]), any_shape()],
+                "Trying to gather element 2 in a list with 2 elements.",
+            ),
+            (
+                "TensorListConcatV2",
+                vec![of_unlike(), ints(&[2]), lengths(&[])],
+                "First entry of element_shape input does not match the first dim of list element at index: 0 \
+                 Expected: 2 Actual: 1",
+            ),
+        ];
+        for (op, inputs, message) in cases {
+            assert_eq!(ops.failure(op, &attrs(), inputs), message);
+        }
+    }
+}

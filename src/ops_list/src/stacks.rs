@@ -169,3 +169,53 @@ fn pop(ctx: &mut OpContext<'_>) -> Result<()> {
     ctx.set_output(0, element);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+
+    fn stack(ops: &Ops, max_len: i32) -> Tensor {
+        let attrs = [of("elem_type", DType::FLOAT)];
+        ops.first("StackV2", &attrs, vec![Tensor::scalar(max_len)]).unwrap()
+    }
+
+    fn push(ops: &Ops, stack: &Tensor, element: Tensor) -> Result<Tensor> {
+        let dtype = element.dtype();
+        ops.first("StackPushV2", &[of("T", dtype)], vec![stack.clone(), element])
+    }
+
+    fn pop(ops: &Ops, stack: &Tensor) -> Result<Tensor> {
+        ops.first("StackPopV2", &[of("elem_type", DType::FLOAT)], vec![stack.clone()])
+    }
+
+    #[test]
+    fn what_comes_last_goes_first() {
+        let ops = Ops::new();
+        let stack = stack(&ops, -1);
+        let first = floats(&[1.0]);
+        assert!(push(&ops, &stack, first.clone()).unwrap().shares_buffer(&first));
+        push(&ops, &stack, floats(&[2.0, 3.0])).unwrap();
+        assert_eq!(contents::<f32>(&pop(&ops, &stack).unwrap()).1, [2.0, 3.0]);
+        assert!(pop(&ops, &stack).unwrap().shares_buffer(&first));
+        let empty = pop(&ops, &stack).unwrap_err();
+        assert!(empty.message().ends_with("] is empty when calling Pop()."), "{empty}");
+    }
+
+    #[test]
+    fn bounds_types_and_ends() {
+        let mut ops = Ops::new();
+        let full = stack(&ops, 1);
+        push(&ops, &full, floats(&[1.0])).unwrap();
+        let error = push(&ops, &full, floats(&[1.0])).unwrap_err();
+        assert!(error.message().ends_with("] overflowed its max_size (1)"), "{error}");
+        let other = stack(&ops, -1);
+        push(&ops, &other, ints(&[1])).unwrap();
+        assert_eq!(pop(&ops, &other).unwrap_err().message(), "Must have type 1 but got 3");
+        ops.all("StackCloseV2", &[], vec![full.clone()]).unwrap();
+        let error = pop(&ops, &full).unwrap_err();
+        assert!(error.message().ends_with("] has already been closed."), "{error}");
+        ops.next_step();
+        assert_eq!(pop(&ops, &other).unwrap_err().code(), tfcore_base::Code::NotFound);
+    }
+}

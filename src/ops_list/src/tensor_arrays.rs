@@ -189,3 +189,185 @@ fn close(ctx: &mut OpContext<'_>) -> Result<()> {
     find::<TensorArray>(ctx)?.close();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+    use tfcore_framework::AttrValue;
+    use tfcore_tensor::PartialShape;
+
+    const FLOAT: AttrValue = AttrValue::Type(DType::FLOAT);
+
+    fn flow() -> Tensor {
+        Tensor::scalar(0f32)
+    }
+
+    fn array(ops: &Ops, len: i32, attrs: AttrPairs<'_>) -> Tensor {
+        let attrs = [&[("dtype", FLOAT)], attrs].concat();
+        ops.first("TensorArrayV3", &attrs, vec![Tensor::scalar(len)]).unwrap()
+    }
+
+    fn write(ops: &Ops, array: &Tensor, index: i32, value: &[f32]) -> Result<Tensor> {
+        let inputs = vec![array.clone(), Tensor::scalar(index), floats(value), flow()];
+        ops.first("TensorArrayWriteV3", &[("T", FLOAT)], inputs)
+    }
+
+    fn read(ops: &Ops, array: &Tensor, index: i32) -> Result<Vec<f32>> {
+        let inputs = vec![array.clone(), Tensor::scalar(index), flow()];
+        let value = ops.first("TensorArrayReadV3", &[("dtype", FLOAT)], inputs)?;
+        Ok(contents(&value).1)
+    }
+
+    fn gradient(ops: &Ops, array: &Tensor) -> Tensor {
+        let source = ("source", AttrValue::string("g"));
+        ops.first("TensorArrayGradV3", &[source], vec![array.clone(), flow()]).unwrap()
+    }
+
+    fn message<T>(result: Result<T>) -> String {
+        let error = result.err().unwrap();
+        // The number in the array's name differs from run to run.
+        let message = error.message().to_string();
+        match message.find("op_") {
+            Some(start) => {
+                let end = message[start + 3..].find(|c: char| !c.is_ascii_digit()).unwrap();
+                format!("{}{}", &message[..start + 2], &message[start + 3 + end..])
+            }
+            None => message,
+        }
+    }
+
+    #[test]
+    fn elements_are_written_once_and_read_once() {
+        let ops = Ops::new();
+        let once = array(&ops, 2, &[]);
+        write(&ops, &once, 1, &[1.0, 2.0]).unwrap();
+        assert_eq!(
+            message(write(&ops, &once, 1, &[3.0])),
+            "TensorArray op: Could not write to TensorArray index 1 because it has already been written to."
+        );
+        assert_eq!(read(&ops, &once, 1).unwrap(), [1.0, 2.0]);
+        assert_eq!(
+            message(read(&ops, &once, 1)),
+            "TensorArray op: Could not read index 1 twice because it was cleared after a previous read (perhaps \
+             try setting clear_after_read = false?)."
+        );
+        assert_eq!(
+            message(write(&ops, &once, 1, &[3.0])),
+            "TensorArray op: Could not write to TensorArray index 1 because it has already been read."
+        );
+        let often = array(&ops, 1, &[("clear_after_read", AttrValue::Bool(false))]);
+        write(&ops, &often, 0, &[1.0]).unwrap();
+        for _ in 0..2 {
+            assert_eq!(read(&ops, &often, 0).unwrap(), [1.0]);
+        }
+    }
+
+    #[test]
+    fn arrays_grow_and_take_shapes_if_they_may() {
+        let ops = Ops::new();
+        let fixed = array(&ops, 2, &[]);
+        for index in [-1, 2] {
+            assert_eq!(
+                message(write(&ops, &fixed, index, &[1.0])),
+                format!(
+                    "TensorArray op: Tried to write to index {index} but array is not resizeable and size is: 2"
+                )
+            );
+            assert_eq!(
+                message(read(&ops, &fixed, index)),
+                format!("Tried to read from index {index} but array size is: 2")
+            );
+        }
+        let dynamic = array(&ops, 0, &[("dynamic_size", AttrValue::Bool(true))]);
+        write(&ops, &dynamic, 4, &[1.0]).unwrap();
+        let size = ops.first("TensorArraySizeV3", &[], vec![dynamic, flow()]).unwrap();
+        assert_eq!(size.scalar_value::<i32>().unwrap(), 5);
+
+        let alike = array(&ops, 3, &[("identical_element_shapes", AttrValue::Bool(true))]);
+        write(&ops, &alike, 0, &[1.0, 2.0]).unwrap();
+        assert_eq!(
+            message(write(&ops, &alike, 1, &[1.0])),
+            "TensorArray op: Could not write to TensorArray index 1 because the value shape is [1] which is \
+             incompatible with the TensorArray's inferred element shape: [2] (consider setting \
+             infer_shape=False)."
+        );
+        // The shape is known now, and with it the zeros.
+        assert_eq!(read(&ops, &alike, 2).unwrap(), [0.0, 0.0]);
+        let unknown = array(&ops, 1, &[]);
+        assert!(
+            message(read(&ops, &unknown, 0))
+                .contains("not fully defined: <unknown>.  It is possible")
+        );
+    }
+
+    #[test]
+    fn gradients_are_summed() {
+        let ops = Ops::new();
+        let element = AttrValue::shape(PartialShape::from_i64s(&[2]).unwrap());
+        let forward = array(&ops, 3, &[("element_shape", element)]);
+        write(&ops, &forward, 0, &[1.0, 2.0]).unwrap();
+        let gradients = gradient(&ops, &forward);
+        let value = floats(&[1.0, 1.0]);
+        for term in [value.as_slice().unwrap(), &[2.0, 3.0], &[3.0, 5.0]] {
+            write(&ops, &gradient(&ops, &forward), 0, term).unwrap();
+        }
+        // What was written first is not what was added to.
+        assert_eq!(contents::<f32>(&value).1, [1.0, 1.0]);
+        assert_eq!(read(&ops, &gradients, 0).unwrap(), [6.0, 9.0]);
+        for index in [1, 7] {
+            assert_eq!(read(&ops, &gradients, index).unwrap(), [0.0, 0.0], "{index}");
+        }
+        assert_eq!(
+            message(write(&ops, &forward, 3, &[0.0, 0.0])),
+            "TensorArray op: Tried to write to index 3 but array is not resizeable and size is: 3"
+        );
+        let again = gradient(&ops, &array(&ops, 1, &[]));
+        let source = ("source", AttrValue::string("g"));
+        let error = ops.failure("TensorArrayGradV3", &[source], vec![again, flow()]);
+        assert!(error.starts_with("Wrong input container. _tensor_array_grads"), "{error}");
+    }
+
+    #[test]
+    fn arrays_end_when_closed_and_with_their_step() {
+        let mut ops = Ops::new();
+        let closed = array(&ops, 1, &[]);
+        ops.all("TensorArrayCloseV3", &[], vec![closed.clone()]).unwrap();
+        assert_eq!(message(read(&ops, &closed, 0)), "TensorArray op has already been closed.");
+        let left = array(&ops, 1, &[]);
+        ops.next_step();
+        let error = message(read(&ops, &left, 0));
+        assert!(error.starts_with("Resource __per_step_0/_tensor_arraysop"), "{error}");
+    }
+
+    #[test]
+    fn strings_are_handles_too() {
+        let ops = Ops::new();
+        let dtype = [("dtype", FLOAT)];
+        let handle = ops.first("TensorArrayV2", &dtype, vec![Tensor::scalar(1)]).unwrap();
+        let source = ("source", AttrValue::string("g"));
+        let inputs = vec![handle.clone(), flow()];
+        let gradients = ops.first("TensorArrayGradV2", &[source], inputs).unwrap();
+        let inputs = vec![gradients.clone(), Tensor::scalar(0), floats(&[1.0]), flow()];
+        ops.all("TensorArrayWriteV2", &[("T", FLOAT)], inputs).unwrap();
+        let read = |handle: Tensor| {
+            let inputs = vec![handle, Tensor::scalar(0), flow()];
+            ops.first("TensorArrayReadV2", &dtype, inputs)
+        };
+        assert_eq!(contents::<f32>(&read(gradients).unwrap()).1, [1.0]);
+        assert!(message(read(handle)).contains("Could not read from TensorArray index 0."));
+        let texts = |texts: &[&str]| {
+            let texts: Vec<_> = texts.iter().map(|&text| text.into()).collect();
+            Tensor::from_slice::<tfcore_tensor::TString>(Shape::vector(texts.len()), &texts)
+                .unwrap()
+        };
+        assert_eq!(
+            message(read(texts(&["_tensor_arrays", "none"]))),
+            "Resource __per_step_0/_tensor_arraysnone/N10tensorflow11TensorArrayE does not exist."
+        );
+        assert_eq!(
+            message(read(texts(&["a"]))),
+            "Tensor array handle must be 2-element vector, but had shape: [1]"
+        );
+    }
+}

@@ -216,3 +216,91 @@ fn stack_keys(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::*;
+    use tfcore_framework::AttrValue;
+
+    const ATTRS: [(&str, AttrValue); 2] = [
+        ("key_dtype", AttrValue::Type(DType::INT32)),
+        ("value_dtype", AttrValue::Type(DType::FLOAT)),
+    ];
+
+    fn insert(ops: &Ops, map: Tensor, key: Tensor, value: f32) -> Tensor {
+        ops.first("TensorMapInsert", &ATTRS, vec![map, key, Tensor::scalar(value)]).unwrap()
+    }
+
+    #[test]
+    fn values_by_keys() {
+        let ops = Ops::new();
+        let empty = ops.first("EmptyTensorMap", &[], vec![]).unwrap();
+        let one = insert(&ops, empty.clone(), ints(&[1, 2]), 1.0);
+        let two = insert(&ops, one.clone(), ints(&[2, 1]), 2.0);
+        let replaced = insert(&ops, two.clone(), ints(&[1, 2]), 3.0);
+        let lookup = |map: &Tensor, key: &[i32]| {
+            let found = ops.first("TensorMapLookup", &ATTRS, vec![map.clone(), ints(key)])?;
+            found.scalar_value::<f32>()
+        };
+        assert_eq!(lookup(&two, &[1, 2]).unwrap(), 1.0);
+        assert_eq!(lookup(&replaced, &[1, 2]).unwrap(), 3.0);
+        assert_eq!(lookup(&replaced, &[2, 1]).unwrap(), 2.0);
+        assert_eq!(
+            lookup(&one, &[2, 1]).unwrap_err().message(),
+            "Trying to lookup non-existent key. Could not find key \"2 1\"."
+        );
+        let keys = ops.first("TensorMapStackKeys", &ATTRS[..1], vec![replaced.clone()]).unwrap();
+        assert_eq!(contents(&keys), (vec![2, 2], vec![1, 2, 2, 1]));
+        let erased = ops.first("TensorMapErase", &ATTRS, vec![replaced, ints(&[1, 2])]).unwrap();
+        for (map, size, has) in [(empty, 0, false), (two, 2, true), (erased.clone(), 1, false)] {
+            let len = ops.first("TensorMapSize", &[], vec![map.clone()]).unwrap();
+            assert_eq!(len.scalar_value::<i32>().unwrap(), size);
+            let found =
+                ops.first("TensorMapHasKey", &ATTRS[..1], vec![map, ints(&[1, 2])]).unwrap();
+            assert_eq!(found.scalar_value::<bool>().unwrap(), has);
+        }
+        assert_eq!(
+            ops.failure("TensorMapErase", &ATTRS, vec![erased, ints(&[1, 2])]),
+            "Trying to erase non-existent item. Could not find key \"1 2\"."
+        );
+    }
+
+    #[test]
+    fn keys_of_other_types_and_shapes_are_other_keys() {
+        let texts = |texts: &[&str]| {
+            let texts: Vec<TString> = texts.iter().map(|&text| TString::from(text)).collect();
+            Tensor::from_slice(tfcore_tensor::Shape::vector(texts.len()), &texts).unwrap()
+        };
+        let keys = [
+            ints(&[1]),
+            Tensor::scalar(1),
+            floats(&[f32::from_bits(1)]),
+            ints(&[1, 0]),
+            texts(&["ab", "c"]),
+            texts(&["a", "bc"]),
+        ];
+        for (a, first) in keys.iter().enumerate() {
+            for (b, second) in keys.iter().enumerate() {
+                let same = key_bytes(first).unwrap() == key_bytes(second).unwrap();
+                assert_eq!(same, a == b, "{a} {b}");
+            }
+        }
+        assert!(key_bytes(&Tensor::scalar(Variant::default())).is_err());
+    }
+
+    #[test]
+    fn sums_of_maps() {
+        let ops = Ops::new();
+        let empty = ops.first("EmptyTensorMap", &[], vec![]).unwrap();
+        let a = insert(&ops, empty.clone(), ints(&[1]), 1.0);
+        let b = insert(&ops, insert(&ops, empty, ints(&[1]), 10.0), ints(&[2]), 20.0);
+        let value = |tensor: &Tensor| tensor.scalar_value::<Variant>().unwrap();
+        let sum = Tensor::scalar(value(&a).plus(&value(&b)).unwrap());
+        for (key, expected) in [(1, 11.0), (2, 20.0)] {
+            let found =
+                ops.first("TensorMapLookup", &ATTRS, vec![sum.clone(), ints(&[key])]).unwrap();
+            assert_eq!(found.scalar_value::<f32>().unwrap(), expected);
+        }
+    }
+}

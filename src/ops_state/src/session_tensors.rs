@@ -123,3 +123,48 @@ fn delete_tensor(ctx: &mut OpContext<'_>) -> Result<()> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tfcore_framework::AttrValue;
+    use tfcore_framework::testing::{run_op_in, step};
+
+    #[test]
+    fn tensors_are_kept_until_they_are_deleted() {
+        let mut registry = Registry::new();
+        register(&mut registry);
+        let step = step();
+        let run = |op: &str, attr: &str, dtype: DType, input: Tensor| {
+            let attrs = [(attr, AttrValue::Type(dtype))];
+            let attrs = if attr.is_empty() { &[][..] } else { &attrs };
+            run_op_in(&step, &registry, op, attrs, vec![input])
+        };
+        let value = Tensor::scalar(7i32);
+        let handle = run("GetSessionHandle", "T", DType::INT32, value.clone()).unwrap().remove(0);
+        let get = |dtype| run("GetSessionTensor", "dtype", dtype, handle.clone());
+        let kept = get(DType::INT32).unwrap().remove(0);
+        assert_eq!(kept.scalar_value::<i32>().unwrap(), 7);
+        // The client still holds the value, and may write to it.
+        assert!(!kept.shares_buffer(&value));
+        assert!(get(DType::FLOAT).is_err());
+
+        let delete = || run("DeleteSessionTensor", "", DType::INT32, handle.clone());
+        delete().unwrap();
+        let text: TString = handle.scalar_value().unwrap();
+        let text = String::from_utf8_lossy(text.as_bytes()).into_owned();
+        assert_eq!(
+            get(DType::INT32).unwrap_err().message(),
+            format!("The tensor with handle '{text}' is not in the session store.")
+        );
+        assert_eq!(
+            delete().unwrap_err().message(),
+            format!("Failed to delete a tensor with handle '{text}' in the session store.")
+        );
+        let pair = run("GetSessionTensor", "dtype", DType::INT32, {
+            let texts = [TString::from("a"), TString::from("b")];
+            Tensor::from_slice(tfcore_tensor::Shape::vector(2), &texts).unwrap()
+        });
+        assert_eq!(pair.unwrap_err().message(), "handle must be scalar");
+    }
+}
