@@ -72,6 +72,27 @@ typedef struct TF_AttrMetadata {
   int64_t total_size;
 } TF_AttrMetadata;
 
+// A loop that is being put together. The client builds the condition and the body, starting from their inputs, and
+// fills in `cond_output`, `body_outputs` and `name`.
+typedef struct TF_WhileParams {
+  // The number of loop variables.
+  int ninputs;
+  // The graph of the condition.
+  TF_Graph *cond_graph;
+  // The loop variables in the condition.
+  const TF_Output *cond_inputs;
+  // Whether there is another iteration: a scalar bool.
+  TF_Output cond_output;
+  // The graph of the body.
+  TF_Graph *body_graph;
+  // The loop variables in the body.
+  const TF_Output *body_inputs;
+  // The next values of the loop variables.
+  TF_Output *body_outputs;
+  // What the loop is called; the names of its operations begin with it.
+  const char *name;
+} TF_WhileParams;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -516,6 +537,20 @@ TF_CAPI_EXPORT int TF_GraphNumFunctions(TF_Graph *g);
 // each.
 TF_CAPI_EXPORT int TF_GraphGetFunctions(TF_Graph *g, TF_Function **funcs, int max_func,
     TF_Status *status);
+// Begins a loop in `g` whose variables begin with `inputs`. Everything is returned filled in but `cond_output`,
+// `body_outputs` and `name`. If this succeeds, the client must call `TF_FinishWhile` or `TF_AbortWhile`.
+TF_CAPI_EXPORT TF_WhileParams TF_NewWhile(TF_Graph *g, TF_Output *inputs, int ninputs,
+    TF_Status *status);
+
+// Adds the loop to the graph that `TF_NewWhile` was given, and stores the values of its variables after the last iteration
+// in `outputs`, which has room for `ninputs`. Frees what belongs to `params`, also on an error; then the graph is as it
+// was.
+TF_CAPI_EXPORT void TF_FinishWhile(const TF_WhileParams *params, TF_Status *status,
+    TF_Output *outputs);
+
+// Frees what belongs to `params` without building a loop.
+TF_CAPI_EXPORT void TF_AbortWhile(const TF_WhileParams *params);
+
 // Adds operations that compute the derivatives of the sum of `y` by each of `x`, and stores their outputs in `dy`, which
 // has room for `nx`; an output without an operation where nothing flows back.
 // `dx` has the `ny` derivatives by the `y` to begin with, or is null for ones. The operations are named `gradients/...`, in
