@@ -13,7 +13,7 @@ use tfcore_proto as proto;
 use tfcore_tensor::PartialShape;
 
 use super::handle::{count, get, get_mut, guard, quiet, slice, slice_mut, text, to_int};
-use super::tf_buffer::{TF_Buffer, fill};
+use super::tf_buffer::{TF_Buffer, fill, fill_with};
 use super::tf_status::TF_Status;
 use super::while_loop::PendingLoop;
 use crate::ops;
@@ -374,9 +374,9 @@ pub unsafe extern "C" fn TF_GraphToGraphDef(
 ) {
     let body = || {
         // SAFETY: as the caller promises.
-        let message = unsafe { get(graph, "graph")? }.shared.lock().to_proto();
+        let message = unsafe { get(graph, "graph")? }.shared.lock().encode();
         // SAFETY: as the caller promises.
-        unsafe { fill(output_graph_def, &message) }
+        unsafe { fill_with(output_graph_def, message.as_bytes()) }
     };
     // SAFETY: as the caller promises.
     unsafe { guard(status, (), body) }
