@@ -1,5 +1,5 @@
 //! What a run costs besides arithmetic: per run, per op in a chain, per independent op, per feed and
-//! fetch; and what building, importing and exporting a graph cost per node.
+//! fetch.
 //!
 //! Everything goes through the rooms below the C functions, which add a few nanoseconds. `cargo bench` prints the
 //! median and the fastest of several rounds; compare figures of one run only.
@@ -10,7 +10,7 @@ use std::time::Instant;
 use tfcore::registry;
 use tfcore_base::DType;
 use tfcore_framework::AttrValue;
-use tfcore_graph::{Graph, ImportOptions, NodeBuilder, OutputRef};
+use tfcore_graph::{Graph, NodeBuilder, OutputRef};
 use tfcore_runtime::{Request, Session, SessionConfig};
 use tfcore_tensor::{PartialShape, Tensor};
 
@@ -88,23 +88,6 @@ fn runs() {
     });
 }
 
-fn graphs() {
-    const NODES: usize = 20_000;
-    measure("node built", NODES, || {
-        chain(NODES);
-    });
-    let (graph, ..) = chain(NODES);
-    measure("node exported", NODES, || {
-        graph.to_proto();
-    });
-    let def = graph.to_proto();
-    measure("node imported", NODES, || {
-        let mut graph = Graph::new(registry().clone());
-        graph.import(def.clone(), &ImportOptions::default()).expect("an import");
-    });
-}
-
 fn main() {
     runs();
-    graphs();
 }

@@ -12,8 +12,9 @@ use tfcore_graph::{Graph, Name, NodeId, OutputRef};
 use tfcore_proto as proto;
 use tfcore_tensor::PartialShape;
 
+use super::arena::Arena;
 use super::handle::{count, get, get_mut, guard, quiet, slice, slice_mut, text, to_int};
-use super::tf_buffer::{TF_Buffer, fill};
+use super::tf_buffer::{TF_Buffer, fill, fill_with};
 use super::tf_status::TF_Status;
 use super::while_loop::PendingLoop;
 use crate::ops;
@@ -43,9 +44,10 @@ pub(crate) struct GraphState {
     pub(crate) graph: Graph,
     /// The operations that C has been handed, by node; null where it has not asked yet.
     handles: Vec<*mut TF_Operation>,
+    operations: Arena<TF_Operation>,
 }
 
-// SAFETY: the handles are only made and freed under the lock, and immutable in between.
+// SAFETY: the operations are only made under the lock and freed with it, and immutable in between.
 unsafe impl Send for GraphState {}
 
 impl SharedGraph {
@@ -53,7 +55,7 @@ impl SharedGraph {
         let graph = Graph::new(ops::registry().clone());
         Arc::new(SharedGraph {
             num_ids: AtomicUsize::new(graph.num_ids()),
-            state: Mutex::new(GraphState { graph, handles: Vec::new() }),
+            state: Mutex::new(GraphState { graph, handles: Vec::new(), operations: Arena::new() }),
         })
     }
 
@@ -63,15 +65,6 @@ impl SharedGraph {
 
     pub(crate) fn num_ids(&self) -> usize {
         self.num_ids.load(Ordering::Acquire)
-    }
-}
-
-impl Drop for SharedGraph {
-    fn drop(&mut self) {
-        for handle in self.state.get_mut().handles.drain(..).filter(|handle| !handle.is_null()) {
-            // SAFETY: made by `handle`, and the graph that C had to keep alive is gone.
-            drop(unsafe { Box::from_raw(handle) });
-        }
     }
 }
 
@@ -91,12 +84,12 @@ impl GraphGuard<'_> {
         let handle = &mut state.handles[id.index()];
         if handle.is_null() {
             let node = state.graph.node(id);
-            *handle = Box::into_raw(Box::new(TF_Operation {
+            *handle = state.operations.push(TF_Operation {
                 graph: self.shared,
                 id,
                 name: node.name.clone(),
                 op: node.op.clone(),
-            }));
+            });
         }
         *handle
     }
@@ -374,9 +367,9 @@ pub unsafe extern "C" fn TF_GraphToGraphDef(
 ) {
     let body = || {
         // SAFETY: as the caller promises.
-        let message = unsafe { get(graph, "graph")? }.shared.lock().to_proto();
+        let message = unsafe { get(graph, "graph")? }.shared.lock().encode();
         // SAFETY: as the caller promises.
-        unsafe { fill(output_graph_def, &message) }
+        unsafe { fill_with(output_graph_def, message.as_bytes()) }
     };
     // SAFETY: as the caller promises.
     unsafe { guard(status, (), body) }

@@ -5,6 +5,7 @@
 // The names are those of the C headers.
 #![allow(non_camel_case_types)]
 
+mod arena;
 pub mod attr_get;
 pub mod attr_set;
 pub mod device_list;

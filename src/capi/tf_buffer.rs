@@ -59,11 +59,23 @@ pub(crate) unsafe fn bytes<'a>(buffer: *const TF_Buffer, name: &str) -> Result<&
 /// The buffer must be null or live.
 pub(crate) unsafe fn fill(buffer: *mut TF_Buffer, message: &impl Message) -> Result<()> {
     // SAFETY: as the caller promises.
+    unsafe { fill_with(buffer, &message.encode_to_vec()) }
+}
+
+/// Fills an empty buffer with a copy of `bytes`.
+///
+/// # Errors
+/// `InvalidArgument` "Passing non-empty TF_Buffer is invalid."
+///
+/// # Safety
+/// The buffer must be null or live.
+pub(crate) unsafe fn fill_with(buffer: *mut TF_Buffer, bytes: &[u8]) -> Result<()> {
+    // SAFETY: as the caller promises.
     let buffer = unsafe { super::handle::get_mut(buffer, "buffer")? };
     if !buffer.data.is_null() {
         return Err(invalid!("Passing non-empty TF_Buffer is invalid."));
     }
-    *buffer = TF_Buffer::of(&message.encode_to_vec());
+    *buffer = TF_Buffer::of(bytes);
     Ok(())
 }
 

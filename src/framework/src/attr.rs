@@ -233,7 +233,7 @@ impl Attrs {
     }
 
     /// Names and values in order of the names.
-    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &AttrValue)> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Arc<str>, &AttrValue)> {
         self.entries().iter().map(|(name, value)| (name, value))
     }
 

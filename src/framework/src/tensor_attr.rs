@@ -78,6 +78,14 @@ impl TensorAttr {
         }
     }
 
+    /// The tensor, if its message is type, shape and packed bytes.
+    pub(crate) fn as_packed(&self) -> Option<&Tensor> {
+        match &self.0 {
+            Form::Tensor(tensor) if tensor.dtype().is_plain() && tensor.count() > 1 => Some(tensor),
+            _ => None,
+        }
+    }
+
     /// The message that describes the tensor, which is the one it came in.
     pub fn to_proto(&self) -> TensorProto {
         match &self.0 {

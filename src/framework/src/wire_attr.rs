@@ -1,14 +1,14 @@
-//! Attributes read from the bytes of a message, without the message in between.
+//! Attributes read from the bytes of a message and written to them, without the message in between.
 //!
-//! What almost all attributes of a graph are is read here: numbers, strings, types, shapes, packed tensors. All else goes
+//! What almost all attributes of a graph are is read and written here: numbers, strings, types, shapes, packed tensors. All else goes
 //! through the structs of the proto room, which also decide on what is malformed.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tfcore_base::DType;
-use tfcore_proto::wire::{Fields, Malformed, Value};
-use tfcore_proto::{self as proto, LARGE, aligned_copy};
+use tfcore_proto::wire::{Fields, Malformed, Value, Writer};
+use tfcore_proto::{self as proto, LARGE, Message, aligned_copy};
 use tfcore_tensor::{PartialShape, Shape, Tensor};
 
 use crate::attr::Entries;
@@ -35,6 +35,16 @@ impl Attrs {
         attrs.sort_by(|(a, _), (b, _)| a.cmp(b));
         attrs.dedup_by(|(later, _), (first, _)| later == first);
         Ok(Attrs::from_sorted(attrs))
+    }
+
+    /// Writes the attributes as the entries of the map field `number`.
+    pub fn write(&self, writer: &mut Writer, number: u32) {
+        for (name, value) in self.iter().rev() {
+            writer.field(number, |entry| {
+                entry.field_unless_empty(2, |message| value.write(message));
+                entry.field_unless_empty(1, |text| text.raw(name.as_bytes()));
+            });
+        }
     }
 }
 
@@ -67,6 +77,23 @@ impl AttrValue {
         match read_simple(bytes) {
             Some(value) => Ok(value),
             None => Ok(AttrValue::from_proto(proto::decode(bytes)?)),
+        }
+    }
+
+    /// Writes the message that describes the value.
+    pub fn write(&self, writer: &mut Writer) {
+        match self {
+            AttrValue::String(text) => writer.bytes_field(2, text),
+            AttrValue::Int(value) => writer.varint_field(3, *value as u64),
+            AttrValue::Float(value) => writer.float_field(4, *value),
+            AttrValue::Bool(value) => writer.varint_field(5, u64::from(*value)),
+            AttrValue::Type(dtype) => writer.varint_field(6, dtype.to_i32() as u64),
+            AttrValue::Shape(shape) => writer.field(7, |message| write_shape(message, shape)),
+            AttrValue::Tensor(tensor) => writer.field(8, |message| match tensor.as_packed() {
+                Some(tensor) => write_tensor(message, tensor),
+                None => message.raw(&tensor.to_proto().encode_to_vec()),
+            }),
+            _ => writer.raw(&self.to_proto().encode_to_vec()),
         }
     }
 }
@@ -119,6 +146,25 @@ fn read_dim(bytes: &[u8]) -> Option<i64> {
     fields.rest().is_empty().then_some(size)
 }
 
+fn write_shape(writer: &mut Writer, shape: &PartialShape) {
+    let Some(dims) = shape.dims() else {
+        return writer.varint_field(3, 1);
+    };
+    for dim in dims.iter().rev() {
+        writer.field(2, |message| match dim.to_i64() {
+            0 => {}
+            size => message.varint_field(1, size as u64),
+        });
+    }
+}
+
+/// The message that `tensor_to_proto` makes for a tensor of packed bytes.
+fn write_tensor(writer: &mut Writer, tensor: &Tensor) {
+    writer.bytes_field(4, tensor.elems().bytes());
+    writer.field(2, |message| write_shape(message, &tensor.shape().into()));
+    writer.varint_field(1, tensor.dtype().to_i32() as u64);
+}
+
 /// A tensor in packed bytes, from which the same message can be made again.
 fn read_tensor(bytes: &[u8]) -> Option<Tensor> {
     let mut fields = Fields::new(bytes);
@@ -154,7 +200,6 @@ fn read_tensor(bytes: &[u8]) -> Option<Tensor> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use prost::Message;
     use tfcore_proto::attr_value::{ListValue, Value as ProtoValue};
     use tfcore_proto::{NodeDef, TensorProto, TensorShapeProto, tensor_shape_proto};
 
@@ -230,6 +275,10 @@ mod tests {
             let message = proto::AttrValue { value: Some(value) };
             let attr = BTreeMap::from([("a".to_string(), message.clone())]);
             let attrs = read(&NodeDef { attr, ..Default::default() }.encode_to_vec()).unwrap();
+            let mut writer = Writer::default();
+            attrs.write(&mut writer, 5);
+            let node = NodeDef { attr: attrs.to_proto(), ..Default::default() };
+            assert_eq!(writer.as_bytes(), node.encode_to_vec());
             let expected = AttrValue::from_proto(message);
             assert_eq!(attrs.get("a").unwrap().to_proto(), expected.to_proto());
             assert_eq!(*attrs.get("a").unwrap(), expected);

@@ -20,10 +20,10 @@ pub(crate) const COLOCATION_PREFIX: &str = "loc:@";
 /// [`NodeBuilder::finish`].
 #[derive(Debug, Clone)]
 pub struct NodeBuilder {
-    name: String,
+    name: Name,
     op: String,
     device: String,
-    inputs: Vec<Input>,
+    inputs: SmallVec<[Input; 2]>,
     control_inputs: SmallVec<[NodeId; 4]>,
     attrs: Vec<(String, AttrValue)>,
     colocations: BTreeSet<String>,
@@ -36,12 +36,12 @@ enum Input {
 }
 
 impl NodeBuilder {
-    pub fn new(op: impl Into<String>, name: impl Into<String>) -> NodeBuilder {
+    pub fn new(op: impl Into<String>, name: impl AsRef<str>) -> NodeBuilder {
         NodeBuilder {
-            name: name.into(),
+            name: Name::new(name.as_ref()),
             op: op.into(),
             device: String::new(),
-            inputs: Vec::new(),
+            inputs: SmallVec::new(),
             control_inputs: SmallVec::new(),
             attrs: Vec::new(),
             colocations: BTreeSet::new(),
@@ -104,7 +104,7 @@ impl NodeBuilder {
         check_deprecation(&op, graph.versions().producer)?;
         let device = graph.intern_device(&self.device);
         graph.add(NewNode {
-            name: Name::new(&self.name),
+            name: self.name,
             kind,
             device,
             inputs: edges,
@@ -153,7 +153,7 @@ impl Draft<'_> {
                 Input::One(output) => std::slice::from_ref(output),
                 Input::List(outputs) => outputs,
             };
-            let mut dtypes = Vec::with_capacity(outputs.len());
+            let mut dtypes: SmallVec<[DType; 8]> = SmallVec::with_capacity(outputs.len());
             for &output in outputs {
                 match self.graph.output_dtype(output) {
                     Ok(dtype) => dtypes.push(dtype),

@@ -1,25 +1,87 @@
 //! Graphs as GraphDefs.
 
-use tfcore_proto as proto;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use hashbrown::DefaultHashBuilder;
+use tfcore_proto::wire::Writer;
+use tfcore_proto::{self as proto, Message};
 
 use crate::Graph;
-use crate::node::{Node, NodeId};
+use crate::node::{Node, NodeId, NodeKind};
+
+/// About how many bytes a node takes.
+const NODE_BYTES: usize = 128;
 
 impl Graph {
     /// The graph with its functions and versions.
     pub fn to_proto(&self) -> proto::GraphDef {
-        let versions = self.versions();
         proto::GraphDef {
             node: self.nodes().iter().map(|node| to_proto(self, node, false)).collect(),
             library: Some(self.library().to_proto()),
-            versions: Some(proto::VersionDef {
-                producer: versions.producer,
-                min_consumer: versions.min_consumer,
-                bad_consumers: versions.bad_consumers.clone(),
-            }),
+            versions: Some(self.versions_to_proto()),
             ..Default::default()
         }
     }
+
+    /// The bytes of [`Graph::to_proto`], without the message in between.
+    pub fn encode(&self) -> Writer {
+        let mut writer = Writer::with_capacity(self.nodes().len() * NODE_BYTES);
+        writer.bytes_field(4, &self.versions_to_proto().encode_to_vec());
+        writer.bytes_field(2, &self.library().to_proto().encode_to_vec());
+        let mut attrs = WrittenAttrs::default();
+        for node in self.nodes().iter().rev() {
+            writer.field(1, |message| write_node(message, self, node, &mut attrs));
+        }
+        writer
+    }
+
+    fn versions_to_proto(&self) -> proto::VersionDef {
+        let versions = self.versions();
+        proto::VersionDef {
+            producer: versions.producer,
+            min_consumer: versions.min_consumer,
+            bad_consumers: versions.bad_consumers.clone(),
+        }
+    }
+}
+
+/// Where the attrs of a kind of nodes have been written, by the kind's address.
+type WrittenAttrs = HashMap<*const NodeKind, Range<usize>, DefaultHashBuilder>;
+
+fn write_node(writer: &mut Writer, graph: &Graph, node: &Node, written: &mut WrittenAttrs) {
+    let is_shared = Arc::strong_count(&node.kind) > 1;
+    match written.get(&Arc::as_ptr(&node.kind)) {
+        Some(range) => writer.repeat(range.clone()),
+        None => {
+            let before = writer.len();
+            node.attrs.write(writer, 5);
+            if is_shared {
+                written.insert(Arc::as_ptr(&node.kind), before..writer.len());
+            }
+        }
+    }
+    if !node.device.is_empty() {
+        writer.bytes_field(4, node.device.as_bytes());
+    }
+    for &control in node.control_inputs.iter().rev() {
+        writer.field(3, |text| {
+            text.raw(graph.node(control).name.as_bytes());
+            text.raw(b"^");
+        });
+    }
+    for edge in node.inputs.iter().rev() {
+        writer.field(3, |text| {
+            if edge.source.index != 0 {
+                text.decimal(edge.source.index);
+                text.raw(b":");
+            }
+            text.raw(graph.node(edge.source.node).name.as_bytes());
+        });
+    }
+    writer.bytes_field(2, node.op.name.as_bytes());
+    writer.bytes_field(1, node.name.as_bytes());
 }
 
 /// One node, with inputs written as it was defined.

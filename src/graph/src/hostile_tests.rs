@@ -197,9 +197,11 @@ fn damaged_graphs_are_imported_whole_or_not_at_all() {
 }
 
 #[test]
-fn the_undamaged_graph_can_be_imported() {
-    let result = graph().import(rich_graph_def(), &ImportOptions::default());
+fn the_undamaged_graph_goes_in_and_out() {
+    let mut graph = graph();
+    let result = graph.import(rich_graph_def(), &ImportOptions::default());
     assert!(result.is_ok(), "{:?}", result.err());
+    assert_eq!(graph.encode().as_bytes(), graph.to_proto().encode_to_vec());
 }
 
 #[test]

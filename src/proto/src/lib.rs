@@ -25,6 +25,7 @@ mod saved_models;
 mod stats;
 mod tensor;
 pub mod wire;
+mod wire_writer;
 
 pub use api::*;
 pub use attr::*;

@@ -1,9 +1,11 @@
 //! The wire format, for messages that are read in place: fields borrowed from the bytes they stand in.
 //!
-//! A graph is read so, as a tree of messages takes longer to make than the graph. What is accepted is what
-//! [`crate::decode`] accepts.
+//! Graphs are read and written so, as a tree of messages takes longer to make than a graph. What is accepted is
+//! what [`crate::decode`] accepts.
 
 use std::fmt;
+
+pub use crate::wire_writer::Writer;
 
 /// How deep unknown groups may be nested.
 const MAX_GROUPS: usize = 100;
