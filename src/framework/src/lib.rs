@@ -14,6 +14,7 @@ mod gradient;
 mod gradient_ops;
 mod inference;
 mod kernel;
+pub mod log;
 pub mod movement;
 mod name_hash;
 mod number_text;
@@ -32,6 +33,7 @@ mod tensor_proto;
 #[doc(hidden)]
 pub mod testing;
 mod text_proto;
+mod truth;
 mod variable;
 mod wire_attr;
 
@@ -58,4 +60,5 @@ pub use resource::{DEFAULT_CONTAINER, Resource, ResourceManager, StepContainer};
 pub use sum::{AddAssign, add_assign, add_assign_of_number};
 pub use tensor_attr::{TensorAttr, summarize_values};
 pub use tensor_proto::{tensor_from_proto, tensor_to_proto};
+pub use truth::truth;
 pub use variable::Variable;

@@ -1,7 +1,10 @@
 //! What function bodies begin and end with, and what stands for a value that nobody reads.
 
 use tfcore_base::{DType, Result, invalid};
-use tfcore_framework::{InferenceContext, Registry, ShapeAndType, shape_fns};
+use tfcore_framework::{
+    InferenceContext, Kernel, KernelInit, Registry, ShapeAndType, kernel, shape_fns,
+};
+use tfcore_tensor::{Shape, Tensor};
 
 pub(crate) fn register(r: &mut Registry) {
     // _Arg(T, index) -> output: argument `index` of the call.
@@ -12,9 +15,30 @@ pub(crate) fn register(r: &mut Registry) {
         op.shape(shape_fns::no_outputs);
     });
     // FakeParam(dtype, shape) -> output
-    r.op("FakeParam").shape(shape_fns::explicit);
+    r.op("FakeParam").shape(shape_fns::explicit).cpu(fake_param_kernel);
     // DeviceIndex(device_names) -> index: int32
-    r.op("DeviceIndex").shape(shape_fns::scalar);
+    r.op("DeviceIndex").shape(shape_fns::scalar).cpu(device_index_kernel);
+}
+
+/// Yields zeros, or nothing at all if the shape is not known: nobody looks at them.
+fn fake_param_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let shape = init.attrs.shape("shape")?.to_shape().unwrap_or_else(|| Shape::vector(0));
+    kernel(move |ctx| {
+        let zeros = ctx.allocate_zeros(ctx.output_dtype(0), shape.clone())?;
+        ctx.set_output(0, zeros);
+        Ok(())
+    })
+}
+
+/// The place of the device's type in the list, or the list's length.
+fn device_index_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let names = init.attrs.string_list("device_names")?;
+    let index = names.iter().position(|name| &**name == b"CPU").unwrap_or(names.len());
+    let index = Tensor::scalar(index as i32);
+    kernel(move |ctx| {
+        ctx.set_output(0, index.clone());
+        Ok(())
+    })
 }
 
 /// Function definitions say what they know of an argument by internal attrs of its node.

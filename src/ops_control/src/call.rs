@@ -4,8 +4,8 @@
 //! attrs tell.
 
 use tfcore_base::{DType, Result, invalid};
-use tfcore_framework::{InferenceContext, Registry, shape_fns};
-use tfcore_tensor::PartialShape;
+use tfcore_framework::{InferenceContext, Registry, shape_fns, truth};
+use tfcore_tensor::{PartialShape, Tensor};
 
 pub(crate) fn register(r: &mut Registry) {
     // PartitionedCall(args: Tin, f) -> output: Tout
@@ -38,7 +38,11 @@ pub(crate) fn register(r: &mut Registry) {
     // MapDefun(arguments: Targuments, captured_inputs: Tcaptured, f, output_shapes) -> output: output_types
     r.op("MapDefun").shape(map_shape);
     // ToBool(input: T) -> output: bool
-    r.op("ToBool").shape(shape_fns::scalar);
+    r.op("ToBool").shape(shape_fns::scalar).compute(|ctx| {
+        let value = Tensor::scalar(truth(ctx.input(0)?)?);
+        ctx.set_output(0, value);
+        Ok(())
+    });
 }
 
 /// Takes the shapes from attr `output_shapes`; false if it is empty.

@@ -1,7 +1,7 @@
 //! Switches, merges and the frames of loops.
 
-use tfcore_base::Result;
-use tfcore_framework::{InferenceContext, Registry, shape_fns, shape_ops};
+use tfcore_base::{Result, invalid};
+use tfcore_framework::{InferenceContext, OpContext, Registry, shape_fns, shape_ops};
 use tfcore_tensor::{Dim, PartialShape};
 
 pub(crate) fn register(r: &mut Registry) {
@@ -15,7 +15,7 @@ pub(crate) fn register(r: &mut Registry) {
         op.shape(merge_shape);
     });
     // RefSelect(index: int32, inputs: Ref(N * T)) -> output: Ref(T)
-    r.op("RefSelect").shape(select_shape);
+    r.op("RefSelect").shape(select_shape).compute(select);
     // Enter(data: T, frame_name, is_constant, parallel_iterations) -> output: T
     r.op("Enter").shape(enter_shape);
     // Exit(data: T) -> output: T
@@ -68,6 +68,20 @@ fn select_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     if inputs.iter().all(same) {
         ctx.set_output(0, first.clone());
     }
+    Ok(())
+}
+
+fn select(ctx: &mut OpContext<'_>) -> Result<()> {
+    let index = ctx.input(0)?;
+    if index.rank() != 0 {
+        return Err(invalid!("Index must be a scalar, but it has shape {}", index.shape()));
+    }
+    let (index, count) = (index.scalar_value::<i32>()?, ctx.num_inputs() - 1);
+    let chosen = usize::try_from(index).ok().filter(|&index| index < count);
+    let chosen = chosen
+        .ok_or_else(|| invalid!("Index must be in the range [0, {count}) but got {index}"))?;
+    let variable = ctx.input_ref(1 + chosen)?.clone();
+    ctx.set_output_ref(0, variable);
     Ok(())
 }
 

@@ -6,10 +6,12 @@ use tfcore_framework::Registry;
 mod boundary;
 mod call;
 mod flow;
+mod print;
 
 /// Registers the ops of this family.
 pub fn register(r: &mut Registry) {
     boundary::register(r);
     call::register(r);
     flow::register(r);
+    print::register(r);
 }

@@ -8,6 +8,7 @@ mod add_n;
 mod arg;
 mod binary;
 mod cast;
+mod check;
 mod clip;
 mod compare;
 mod cumulative;
@@ -28,6 +29,7 @@ pub fn register(r: &mut Registry) {
     arg::register(r);
     binary::register(r);
     cast::register(r);
+    check::register(r);
     clip::register(r);
     compare::register(r);
     cumulative::register(r);

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tfcore_base::{DType, Result, internal, invalid};
-use tfcore_framework::{Attrs, Outputs, Value};
+use tfcore_base::{Result, internal, invalid};
+use tfcore_framework::{Attrs, Outputs, Value, truth};
 use tfcore_graph::Node;
-use tfcore_tensor::{TString, Tensor};
+use tfcore_tensor::Tensor;
 
 use crate::executor::{Exec, call, run_range};
 use crate::functions::Function;
@@ -48,7 +48,13 @@ impl Control {
         };
         let control = match &*node.op.name {
             "PartitionedCall" | "StatefulPartitionedCall" => {
-                Control::Call { function: function("f")?, skip: 0 }
+                let name = &node.attrs.func("f")?.name;
+                if !planner.functions.contains(name) {
+                    return Err(invalid!("Failed to find function \"{name}\" in function library"));
+                }
+                let function = function("f")?;
+                check_arity(&function, node)?;
+                Control::Call { function, skip: 0 }
             }
             // The first input names the device, and there is one memory for all.
             "RemoteCall" => Control::Call { function: function("f")?, skip: 1 },
@@ -148,9 +154,12 @@ pub(crate) fn select(
 ) -> Result<&Arc<Function>> {
     let Value::Tensor(selector) = selector else { return Err(internal!("No selector")) };
     if !by_index {
-        return Ok(&functions[usize::from(is_true(&selector)?)]);
+        return Ok(&functions[usize::from(truth(&selector)?)]);
     }
     // A number that is none of the branches' selects the last one.
+    if selector.rank() != 0 {
+        return Err(invalid!("branch_index must be scalar"));
+    }
     let index = usize::try_from(selector.scalar_value::<i32>()?).unwrap_or(usize::MAX);
     Ok(&functions[index.min(functions.len() - 1)])
 }
@@ -158,28 +167,9 @@ pub(crate) fn select(
 /// Whether a condition's results say that the loop goes on.
 pub(crate) fn holds(results: &[Value]) -> Result<bool> {
     match results {
-        [Value::Tensor(tensor)] => is_true(tensor),
+        [Value::Tensor(tensor)] => truth(tensor),
         _ => Err(invalid!("The condition of a loop must return one value")),
     }
-}
-
-/// The truth of a tensor: that of its only value, else whether it has elements.
-pub(crate) fn is_true(tensor: &Tensor) -> Result<bool> {
-    if tensor.rank() != 0 {
-        return Ok(tensor.count() > 0);
-    }
-    Ok(match tensor.dtype() {
-        DType::BOOL => tensor.scalar_value::<bool>()?,
-        DType::FLOAT => tensor.scalar_value::<f32>()? != 0.0,
-        DType::DOUBLE => tensor.scalar_value::<f64>()? != 0.0,
-        DType::INT32 => tensor.scalar_value::<i32>()? != 0,
-        DType::INT64 => tensor.scalar_value::<i64>()? != 0,
-        DType::UINT8 => tensor.scalar_value::<u8>()? != 0,
-        DType::INT8 => tensor.scalar_value::<i8>()? != 0,
-        DType::INT16 => tensor.scalar_value::<i16>()? != 0,
-        DType::STRING => !tensor.as_slice::<TString>()?[0].as_bytes().is_empty(),
-        other => return Err(invalid!("{other} cannot be converted to a boolean")),
-    })
 }
 
 /// The counters of a For.

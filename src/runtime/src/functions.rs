@@ -97,9 +97,14 @@ impl Function {
         Ok(())
     }
 
+    /// The plan, if the body has been planned.
+    pub(crate) fn known_plan(&self) -> Option<&Plan> {
+        self.plan.get().map(|plan| &**plan)
+    }
+
     /// Whether a node of the body may wait for another node of the step, as far as is known.
     pub(crate) fn may_wait(&self) -> bool {
-        self.plan.get().is_some_and(|plan| plan.may_wait())
+        self.known_plan().is_some_and(Plan::may_wait)
     }
 
     fn make_plan(&self, functions: &Arc<Functions>, depth: usize) -> Result<Arc<Plan>> {

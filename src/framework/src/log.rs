@@ -1,0 +1,63 @@
+//! What ops have to say to the user: to the listeners that a client has registered, or else to a stream of the
+//! process.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+/// Receives what ops print, each text whole.
+pub type Listener = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Where a text goes while nobody listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    Stdout,
+    Stderr,
+}
+
+static LISTENERS: RwLock<Vec<Listener>> = RwLock::new(Vec::new());
+
+/// Adds a listener for the rest of the process; the ones before it go on listening.
+pub fn add_listener(listener: Listener) {
+    LISTENERS.write().push(listener);
+}
+
+/// Prints `text` as it is, line ends included: to all listeners, in the order in which they came, or to
+/// `stream` if there are none. A stream that cannot be written is none of the op's business.
+pub fn print(stream: Stream, text: &str) {
+    // A listener may run a graph that prints, or register another one: no lock is held while it runs.
+    let listeners = LISTENERS.read().clone();
+    for listener in &listeners {
+        listener(text);
+    }
+    if listeners.is_empty() {
+        let _written = match stream {
+            Stream::Stdout => write(io::stdout().lock(), text),
+            Stream::Stderr => write(io::stderr().lock(), text),
+        };
+    }
+}
+
+fn write(mut stream: impl Write, text: &str) -> io::Result<()> {
+    stream.write_all(text.as_bytes())?;
+    stream.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use parking_lot::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn all_listeners_hear_in_order() {
+        let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+        for name in ["a", "b"] {
+            let heard = heard.clone();
+            add_listener(Arc::new(move |text| heard.lock().push(format!("{name}: {text}"))));
+        }
+        print(Stream::Stderr, "one\n");
+        assert_eq!(*heard.lock(), ["a: one\n", "b: one\n"]);
+    }
+}
