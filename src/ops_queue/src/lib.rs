@@ -1,6 +1,7 @@
 //! Ops that wait for one another: queues, barriers, staging areas, accumulators of gradients, and locks.
 #![forbid(unsafe_code)]
 
+mod accumulator;
 mod barrier;
 mod monitor;
 mod mutex;
@@ -16,5 +17,6 @@ pub fn register(r: &mut Registry) {
     queue::register(r);
     barrier::register(r);
     staging::register(r);
+    accumulator::register(r);
     mutex::register(r);
 }
