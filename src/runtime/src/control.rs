@@ -126,6 +126,19 @@ impl Control {
     }
 }
 
+/// Checks that a call hands over as many values as the function has arguments.
+fn check_arity(function: &Function, node: &Node) -> Result<()> {
+    match function.known_plan() {
+        Some(plan) if plan.arg_dtypes.len() != node.inputs.len() => Err(invalid!(
+            "InstantiateOptions.input_devices must have the same length as the number of arguments: \
+             input_devices length = {} number of arguments = {}",
+            node.inputs.len(),
+            plan.arg_dtypes.len()
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn plan(planner: &Planner<'_>, name: &str, attrs: &Attrs) -> Result<Arc<Function>> {
     let function = planner.functions.get(name, attrs);
     function.plan_with_caller(planner.functions, planner.depth)?;
