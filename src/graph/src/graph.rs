@@ -10,6 +10,7 @@ use tfcore_framework::{Attrs, HandleData, OpDef, Registry, shape_ops};
 use tfcore_proto as proto;
 use tfcore_tensor::PartialShape;
 
+use crate::call_shapes::Insight;
 use crate::fanout::Fanouts;
 use crate::kinds::Kinds;
 use crate::library::{FunctionLibrary, Mark};
@@ -48,6 +49,8 @@ pub struct Graph {
     library: Arc<FunctionLibrary>,
     versions: Versions,
     require_shape_fns: bool,
+    /// How far shape refinement looks into functions.
+    insight: Insight,
 }
 
 /// What is known of an output before the graph runs.
@@ -93,6 +96,7 @@ impl Graph {
             library: Arc::default(),
             versions,
             require_shape_fns: true,
+            insight: Insight::default(),
         };
         let no_op = graph.registry.def("NoOp").expect("the op table has NoOp");
         for (id, name) in [(SOURCE, "_SOURCE"), (SINK, "_SINK")] {
@@ -140,6 +144,14 @@ impl Graph {
     /// Whether ops without a shape function are refused; so by default.
     pub fn set_require_shape_fns(&mut self, require: bool) {
         self.require_shape_fns = require;
+    }
+
+    pub(crate) fn insight(&self) -> &Insight {
+        &self.insight
+    }
+
+    pub(crate) fn set_insight(&mut self, insight: Insight) {
+        self.insight = insight;
     }
 
     pub(crate) fn requires_shape_fns(&self) -> bool {

@@ -12,7 +12,8 @@ use tfcore_base::{DType, Error, Result, internal, invalid, not_found};
 use tfcore_framework::{ArgDef, ArgKind, AttrValue, Attrs, OpDef, Registry};
 use tfcore_proto::{self as proto, attr_value};
 
-use crate::graph::GRAPH_VERSION;
+use crate::call_shapes::{Insight, arg_attrs};
+use crate::graph::{GRAPH_VERSION, OutputInfo};
 use crate::library::{Function, FunctionLibrary};
 use crate::{Graph, ImportOptions, NodeId};
 
@@ -45,14 +46,31 @@ impl FunctionLibrary {
         name: &str,
         attrs: &Attrs,
     ) -> Result<FunctionBody> {
+        self.body(registry, name, attrs, Insight::None, &[])
+    }
+
+    /// As [`FunctionLibrary::instantiate`], for a call with inputs of which something is known.
+    pub(crate) fn body(
+        self: &Arc<Self>,
+        registry: &Arc<Registry>,
+        name: &str,
+        attrs: &Attrs,
+        insight: Insight,
+        known: &[OutputInfo],
+    ) -> Result<FunctionBody> {
         let function = self.require(name)?;
         check_attrs(function.op(), attrs)?;
         let mut graph = Graph::new(registry.clone());
         graph.set_library(self.clone());
+        graph.set_insight(insight);
         graph.set_require_shape_fns(false);
 
         let mut writer = Writer::new(&graph, function, attrs);
         let args = writer.write_args()?;
+        for (node, known) in writer.nodes.iter_mut().zip(known) {
+            let attrs = arg_attrs(known).into_iter();
+            node.attr.extend(attrs.map(|(name, value)| (name.to_string(), value.to_proto())));
+        }
         writer.write_nodes()?;
         let rets = writer.write_rets()?;
         let nodes = writer.nodes;

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod call_shapes;
 mod copy;
 mod export;
 mod fanout;

@@ -8,6 +8,7 @@ use tfcore_framework::{HandleData, InferenceContext};
 use tfcore_tensor::{Dim, PartialShape};
 
 use crate::Graph;
+use crate::call_shapes::infer_call;
 use crate::fold::NodeOperands;
 use crate::graph::OutputInfo;
 use crate::node::{Node, NodeId, SOURCE};
@@ -17,6 +18,10 @@ use crate::node::{Node, NodeId, SOURCE};
 /// # Errors
 /// `InvalidArgument` with the node and its input shapes behind the shape function's own message.
 pub(crate) fn infer(graph: &Graph, node: &Node) -> Result<SmallVec<[OutputInfo; 1]>> {
+    let (shapes, handles) = inputs(graph, node)?;
+    if let Some(outputs) = infer_call(graph, node, &shapes, &handles)? {
+        return Ok(outputs);
+    }
     let unknown = || OutputInfo { shape: PartialShape::unknown(), handle: None };
     let Some(shape_fn) = &node.shape_fn else {
         if graph.requires_shape_fns() && !is_known_to_reference(graph, node) {
@@ -27,21 +32,6 @@ pub(crate) fn infer(graph: &Graph, node: &Node) -> Result<SmallVec<[OutputInfo; 
         }
         return Ok((0..node.num_outputs()).map(|_| unknown()).collect());
     };
-    let mut shapes: SmallVec<[PartialShape; 4]> = SmallVec::with_capacity(node.inputs.len());
-    let mut handles: SmallVec<[HandleData; 2]> = SmallVec::new();
-    for (index, edge) in node.inputs.iter().enumerate() {
-        // The back edge of a loop is not there yet.
-        if edge.source.node == SOURCE {
-            shapes.push(PartialShape::unknown());
-            continue;
-        }
-        let info = graph.output_info(edge.source)?;
-        shapes.push(info.shape.clone());
-        if info.handle.is_some() {
-            handles.resize(index, None);
-            handles.push(info.handle.clone());
-        }
-    }
     let operands = NodeOperands { graph, node };
     let mut ctx = InferenceContext::new(
         &node.op,
@@ -64,6 +54,29 @@ pub(crate) fn infer(graph: &Graph, node: &Node) -> Result<SmallVec<[OutputInfo; 
         .zip(handles)
         .map(|(shape, handle)| OutputInfo { shape: with_identities(shape), handle })
         .collect())
+}
+
+/// What is known of the inputs; the list of handles ends with the last that something is known of.
+fn inputs(
+    graph: &Graph,
+    node: &Node,
+) -> Result<(SmallVec<[PartialShape; 4]>, SmallVec<[HandleData; 2]>)> {
+    let mut shapes: SmallVec<[PartialShape; 4]> = SmallVec::with_capacity(node.inputs.len());
+    let mut handles: SmallVec<[HandleData; 2]> = SmallVec::new();
+    for (index, edge) in node.inputs.iter().enumerate() {
+        // The back edge of a loop is not there yet.
+        if edge.source.node == SOURCE {
+            shapes.push(PartialShape::unknown());
+            continue;
+        }
+        let info = graph.output_info(edge.source)?;
+        shapes.push(info.shape.clone());
+        if info.handle.is_some() {
+            handles.resize(index, None);
+            handles.push(info.handle.clone());
+        }
+    }
+    Ok((shapes, handles))
 }
 
 /// Whether the op is one of the table's, whose shape function may still be missing here, rather
