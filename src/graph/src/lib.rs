@@ -11,6 +11,7 @@ mod export;
 mod fanout;
 mod fold;
 mod function;
+mod function_gradient;
 mod function_text;
 mod gradients;
 mod graph;

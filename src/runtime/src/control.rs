@@ -10,6 +10,7 @@ use tfcore_tensor::Tensor;
 
 use crate::executor::{Exec, call, run_range};
 use crate::functions::Function;
+use crate::map::Map;
 use crate::plan::{Body, Slots};
 use crate::planner::Planner;
 
@@ -33,6 +34,8 @@ pub(crate) enum Control {
     For {
         body: Arc<Function>,
     },
+    /// Calls the function for every row.
+    Map(Map),
     Loop(Loop),
 }
 
@@ -56,6 +59,12 @@ impl Control {
                 check_arity(&function, node)?;
                 Control::Call { function, skip: 0 }
             }
+            "SymbolicGradient" => {
+                let func = node.attrs.func("f")?;
+                let function = planner.functions.gradient_of(&func.name, &func.attrs);
+                function.plan_with_caller(planner.functions, planner.depth)?;
+                Control::Call { function, skip: 0 }
+            }
             // The first input names the device, and there is one memory for all.
             "RemoteCall" => Control::Call { function: function("f")?, skip: 1 },
             "If" | "StatelessIf" | "_If" => Control::Branch {
@@ -71,6 +80,11 @@ impl Control {
                 Control::While { cond: function("cond")?, body: function("body")? }
             }
             "For" => Control::For { body: function("body")? },
+            "MapDefun" => Control::Map(Map {
+                function: function("f")?,
+                num_mapped: node.attrs.dtypes("Targuments")?.len(),
+                output_shapes: node.attrs.shapes("output_shapes")?.to_vec(),
+            }),
             name if planner.functions.contains(name) => {
                 Control::Call { function: plan(planner, name, &node.attrs)?, skip: 0 }
             }
@@ -85,6 +99,7 @@ impl Control {
             Control::Call { function, .. } | Control::For { body: function } => function.may_wait(),
             Control::Branch { functions, .. } => functions.iter().any(|f| f.may_wait()),
             Control::While { cond, body } => cond.may_wait() || body.may_wait(),
+            Control::Map(map) => map.function.may_wait(),
             Control::Loop(_) => false,
         }
     }
@@ -120,6 +135,7 @@ impl Control {
                 }
                 vars.into_iter().collect()
             }
+            Control::Map(map) => map.run(inputs, exec)?,
             Control::Loop(made) => return made.run(inputs, outputs, exec),
         };
         set_outputs(results, outputs)

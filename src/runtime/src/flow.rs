@@ -332,6 +332,10 @@ impl Flow {
                 }
                 Err(error) => done(Err(error)),
             },
+            // The calls of a map follow each other, so that each may hold this thread.
+            Control::Map(map) => {
+                done(map.run(inputs, Exec { run: &self.run, depth: self.depth }));
+            }
             Control::Loop(_) => done(Err(internal!("A lifted loop does not wait"))),
         }
     }

@@ -28,6 +28,8 @@ pub(crate) struct Functions {
 pub(crate) struct Function {
     name: String,
     attrs: Attrs,
+    /// Whether it is the function's gradient rather than the function.
+    is_gradient: bool,
     kernels: Kernels,
     plan: OnceLock<Arc<Plan>>,
     is_being_planned: AtomicBool,
@@ -49,16 +51,31 @@ impl Functions {
 
     /// The function `name` for calls with `attrs`.
     pub(crate) fn get(&self, name: &str, attrs: &Attrs) -> Arc<Function> {
+        self.instance(name, attrs, false)
+    }
+
+    /// The gradient of the function `name`: the one that the library names, or one derived from its body. It takes the
+    /// function's arguments and the derivatives by its results.
+    pub(crate) fn gradient_of(&self, name: &str, attrs: &Attrs) -> Arc<Function> {
+        match self.library.read().gradient(name) {
+            Some(gradient) => self.instance(gradient, attrs, false),
+            None => self.instance(name, attrs, true),
+        }
+    }
+
+    fn instance(&self, name: &str, attrs: &Attrs, is_gradient: bool) -> Arc<Function> {
         let attrs_of_body = attrs.iter().filter(|(name, _)| !name.starts_with('_'));
         let mut key: Vec<String> =
             attrs_of_body.map(|(name, value)| format!("{name}={value}")).collect();
         key.sort();
         key.push(name.to_string());
+        key.push(is_gradient.to_string());
         let mut instances = self.instances.lock();
         let instance = instances.entry(key.join(",")).or_insert_with(|| {
             Arc::new(Function {
                 name: name.to_string(),
                 attrs: attrs.clone(),
+                is_gradient,
                 kernels: Mutex::default(),
                 plan: OnceLock::new(),
                 is_being_planned: AtomicBool::new(false),
@@ -109,7 +126,10 @@ impl Function {
 
     fn make_plan(&self, functions: &Arc<Functions>, depth: usize) -> Result<Arc<Plan>> {
         let library = functions.library.read().clone();
-        let body = library.instantiate(&functions.registry, &self.name, &self.attrs)?;
+        let mut body = library.instantiate(&functions.registry, &self.name, &self.attrs)?;
+        if self.is_gradient {
+            body = body.gradient()?;
+        }
         let nodes: Vec<Arc<Node>> = (0..body.graph.num_ids())
             .map(|index| body.graph.node(NodeId(index as u32)).clone())
             .collect();

@@ -143,6 +143,7 @@ pub(crate) struct Plan {
     pub(crate) gear: Gear,
     /// What the fed values must be, in order of the arguments.
     pub(crate) arg_dtypes: Vec<DType>,
+    pub(crate) result_dtypes: Vec<DType>,
 }
 
 impl Plan {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use tfcore_base::{Result, internal, invalid};
+use tfcore_base::{DType, Result, internal, invalid};
 use tfcore_framework::{DeviceType, InputSlot, Kernel, KernelInit, Registry, Value};
 use tfcore_graph::{Node, NodeId, OutputRef};
 use tfcore_tensor::Tensor;
@@ -66,9 +66,11 @@ impl<'p> Planner<'p> {
             true => Some(flat()),
             false => lift(self.nodes, order, &fed, &frames),
         };
-        let arg_dtypes =
-            args.iter().map(|arg| self.nodes[arg.node.index()].output_dtypes[arg.port()].base());
-        let arg_dtypes = arg_dtypes.collect();
+        let dtypes = |outputs: &[OutputRef]| -> Vec<DType> {
+            let node = |output: &OutputRef| &self.nodes[output.node.index()];
+            outputs.iter().map(|output| node(output).output_dtypes[output.port()].base()).collect()
+        };
+        let (arg_dtypes, result_dtypes) = (dtypes(args), dtypes(results));
         if let Some(items) = items {
             let mut builder = BodyBuilder::new(*self, args);
             builder.add_items(&items)?;
@@ -78,7 +80,7 @@ impl<'p> Planner<'p> {
                     true => Gear::Parallel(Arc::new(dependencies(&body, &waits_for))),
                     false => Gear::Straight,
                 };
-                return Ok(Plan { body, gear, arg_dtypes });
+                return Ok(Plan { body, gear, arg_dtypes, result_dtypes });
             }
         }
         let mut builder = BodyBuilder::new(*self, args);
@@ -88,7 +90,8 @@ impl<'p> Planner<'p> {
         let numbers = std::mem::take(&mut builder.numbers);
         let (body, _) = builder.finish(results);
         let flow = Dataflow::new(self.nodes, &body, &numbers, &frames, may_wait);
-        Ok(Plan { body, gear: Gear::Dataflow(Arc::new(flow)), arg_dtypes })
+        let gear = Gear::Dataflow(Arc::new(flow));
+        Ok(Plan { body, gear, arg_dtypes, result_dtypes })
     }
 
     fn kernel_of(&self, node: &Node) -> Result<Arc<dyn Kernel>> {

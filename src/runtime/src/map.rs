@@ -1,0 +1,117 @@
+//! `MapDefun`: a function called for every row of some tensors.
+
+use std::sync::Arc;
+
+use tfcore_base::{Result, internal, invalid};
+use tfcore_framework::{Outputs, Value};
+use tfcore_tensor::{PartialShape, Shape, Tensor};
+
+use crate::control::Inputs;
+use crate::executor::{Exec, call};
+use crate::functions::Function;
+
+/// `MapDefun(arguments, captured_inputs, f) -> output`
+pub(crate) struct Map {
+    pub(crate) function: Arc<Function>,
+    /// So many inputs are cut into rows; the others go to each call as they are.
+    pub(crate) num_mapped: usize,
+    /// The shape of a row of each output.
+    pub(crate) output_shapes: Vec<PartialShape>,
+}
+
+impl Map {
+    pub(crate) fn run(&self, inputs: Inputs, exec: Exec<'_>) -> Result<Outputs> {
+        let mut tensors = Vec::with_capacity(inputs.len());
+        for input in inputs {
+            match input {
+                Value::Tensor(tensor) => tensors.push(tensor),
+                _ => return Err(internal!("An input is not a tensor")),
+            }
+        }
+        let captured = tensors.split_off(self.num_mapped.min(tensors.len()));
+        let count = row_count(&tensors)?;
+        let mut outputs: Vec<Option<Tensor>> = vec![None; self.output_shapes.len()];
+        for index in 0..count {
+            exec.check()?;
+            let mut args: Inputs = Inputs::new();
+            for tensor in &tensors {
+                args.push(Value::Tensor(row(tensor, index)?));
+            }
+            args.extend(captured.iter().cloned().map(Value::Tensor));
+            let results = call(&self.function, args, exec)?;
+            if results.len() != outputs.len() {
+                return Err(invalid!("The function must return {} values", outputs.len()));
+            }
+            for (output, result) in outputs.iter_mut().zip(results) {
+                let Value::Tensor(result) = result else {
+                    return Err(invalid!("The function returned a value that is no tensor"));
+                };
+                put_row(output, count, index, &result, exec)?;
+            }
+        }
+        let outputs = outputs.into_iter().enumerate().map(|(index, output)| match output {
+            Some(tensor) => Ok(Value::Tensor(tensor)),
+            None => self.without_rows(index).map(Value::Tensor),
+        });
+        outputs.collect()
+    }
+
+    /// What an output is if there are no rows.
+    fn without_rows(&self, index: usize) -> Result<Tensor> {
+        let plan = self.function.known_plan();
+        let dtype = plan.and_then(|plan| plan.result_dtypes.get(index).copied());
+        let shape = self.output_shapes[index].to_shape();
+        let (Some(dtype), Some(shape)) = (dtype, shape) else {
+            return Err(invalid!("The shape of output {index} is not known without any rows"));
+        };
+        let dims = [&[0], shape.dims()].concat();
+        Tensor::zeros(dtype, Shape::new(&dims)?)
+    }
+}
+
+/// How many rows the tensors have.
+fn row_count(tensors: &[Tensor]) -> Result<usize> {
+    if tensors.iter().any(|tensor| tensor.rank() == 0) {
+        return Err(invalid!("All inputs must have rank at least 1"));
+    }
+    let count = tensors.first().map_or(0, |tensor| tensor.dim(0));
+    if tensors.iter().any(|tensor| tensor.dim(0) != count) {
+        return Err(invalid!("All inputs must have the same dimension 0."));
+    }
+    Ok(count)
+}
+
+/// Row `index` of a tensor: shared if it is aligned, else copied.
+fn row(tensor: &Tensor, index: usize) -> Result<Tensor> {
+    let shape = Shape::new(&tensor.shape().dims()[1..])?;
+    if let Some(shared) = tensor.share_rows(index, 1) {
+        return shared.with_shape(shape);
+    }
+    let len = shape.count();
+    let mut copy = Tensor::zeros(tensor.dtype(), shape)?;
+    copy.elems_mut()?.copy_from(tensor.elems().slice(index * len..(index + 1) * len));
+    Ok(copy)
+}
+
+/// Stores a row of an output, which is made with its first row.
+fn put_row(
+    output: &mut Option<Tensor>,
+    count: usize,
+    index: usize,
+    row: &Tensor,
+    exec: Exec<'_>,
+) -> Result<()> {
+    if output.is_none() {
+        let dims = [&[count as i64], row.shape().dims()].concat();
+        let buffers = &exec.run.step.buffers;
+        *output = Some(Tensor::allocate(row.dtype(), Shape::new(&dims)?, Some(buffers))?);
+    }
+    let output = output.as_mut().ok_or_else(|| internal!("No output"))?;
+    if &output.shape().dims()[1..] != row.shape().dims() || output.dtype() != row.dtype() {
+        return Err(invalid!("The rows of an output must all have the shape of the first"));
+    }
+    let len = row.count();
+    let (_, rest) = output.elems_mut()?.split_at(index * len);
+    rest.split_at(len).0.copy_from(row.elems());
+    Ok(())
+}
