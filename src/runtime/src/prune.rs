@@ -115,7 +115,8 @@ fn controls<'n>(
     node: &'n Node,
 ) -> impl Iterator<Item = NodeId> + 'n {
     node.control_inputs.iter().copied().filter(move |&id| {
-        let is_placeholder = matches!(&*nodes[id.index()].op.name, "Placeholder" | "PlaceholderV2");
+        let is_placeholder =
+            matches!(&*nodes[id.index()].op.name, "Placeholder" | "PlaceholderV2" | "_Arg");
         !(is_placeholder && fed.contains(&OutputRef::new(id, 0)))
     })
 }
