@@ -578,9 +578,176 @@ static void functions_are_ops_of_their_graph(void) {
   TF_DeleteGraph(g);
 }
 
+/* ---- shapes of calls ---- */
+
+static void shapes_go_through_calls(void) {
+  TF_Graph *g = TF_NewGraph();
+  TF_Function *neg = unary_function("F", "Neg");
+  TF_GraphCopyFunction(g, neg, NULL, status);
+  CHECK_OK(status);
+  TF_DeleteFunction(neg);
+  int64_t dims[] = {2, -1}, actual[2];
+  TF_Output x = output(shaped(g, TF_FLOAT, dims, 2, "x"), 0);
+  TF_Output y = output(unary(g, "F", x, "direct"), 0);
+  CHECK_INT(TF_GraphGetTensorNumDims(g, y, status), 2);
+  TF_GraphGetTensorShape(g, y, actual, 2, status);
+  CHECK_OK(status);
+  CHECK(actual[0] == 2 && actual[1] == -1);
+  const char *calls[] = {"PartitionedCall", "StatefulPartitionedCall"};
+  for (int i = 0; i < 2; i++) {
+    TF_DataType two[] = {TF_FLOAT, TF_FLOAT};
+    TF_OperationDescription *desc = TF_NewOperation(g, calls[i], calls[i]);
+    TF_AddInputList(desc, &x, 1);
+    TF_SetAttrTypeList(desc, "Tout", two, 2); /* one more than there is */
+    TF_SetAttrFuncName(desc, "f", "F", 1);
+    TF_Operation *call = finish(desc);
+    CHECK_INT(TF_GraphGetTensorNumDims(g, output(call, 0), status), 2);
+    CHECK_INT(TF_GraphGetTensorNumDims(g, output(call, 1), status), -1);
+    desc = TF_NewOperation(g, calls[i], i ? "off1" : "off0");
+    TF_AddInputList(desc, &x, 1);
+    TF_SetAttrTypeList(desc, "Tout", two, 1);
+    TF_SetAttrFuncName(desc, "f", "F", 1);
+    TF_SetAttrBool(desc, "_disable_call_shape_inference", 1);
+    CHECK_INT(TF_GraphGetTensorNumDims(g, output(finish(desc), 0), status), -1);
+    desc = TF_NewOperation(g, calls[i], "none");
+    TF_AddInputList(desc, &x, 1);
+    TF_SetAttrTypeList(desc, "Tout", NULL, 0);
+    TF_SetAttrFuncName(desc, "f", "F", 1);
+    finish_fails(desc, TF_INTERNAL, "Function instantiation included invalid output index: 0 not in [0, 0).");
+    desc = TF_NewOperation(g, calls[i], "none");
+    TF_AddInputList(desc, NULL, 0);
+    TF_SetAttrTypeList(desc, "Tout", two, 1);
+    TF_SetAttrFuncName(desc, "f", "F", 1);
+    finish_fails(desc, TF_INTERNAL, "Function instantiation included invalid input index: 0 not in [0, 0).");
+  }
+  TF_DeleteGraph(g);
+}
+
+static void constants_go_through_calls(void) {
+  TF_Graph *body = TF_NewGraph();
+  TF_Output dims = output(placeholder(body, TF_INT32, "dims"), 0);
+  TF_Output value = output(constant(body, f32_scalar(1), "value"), 0);
+  TF_Output filled = output(binary(body, "Fill", dims, value, "filled"), 0);
+  TF_Function *f = function_of(body, "F", 1, &dims, 1, &filled);
+  CHECK_OK(status);
+  TF_Graph *g = TF_NewGraph();
+  TF_GraphCopyFunction(g, f, NULL, status);
+  CHECK_OK(status);
+  TF_DeleteFunction(f);
+  TF_DeleteGraph(body);
+  for (int32_t i = 0; i < 2; i++) {
+    char name[8];
+    int64_t actual[2];
+    snprintf(name, sizeof name, "call%d", i);
+    const int32_t values[] = {4, 5 + i};
+    TF_Output call = output(unary(g, "F", output(constant(g, i32_vector(2, values), i ? "c1" : "c0"), 0), name), 0);
+    TF_GraphGetTensorShape(g, call, actual, 2, status);
+    CHECK_OK(status);
+    CHECK(actual[0] == 4 && actual[1] == 5 + i);
+  }
+  TF_DeleteGraph(g);
+}
+
+static void a_call_is_refused_if_the_body_cannot_be(void) {
+  TF_Graph *body = TF_NewGraph();
+  TF_Output x = output(placeholder(body, TF_FLOAT, "x"), 0);
+  TF_Output y = output(binary(body, "MatMul", x, x, "n"), 0);
+  TF_Function *f = function_of(body, "F", 1, &x, 1, &y);
+  CHECK_OK(status);
+  TF_Graph *g = TF_NewGraph();
+  TF_GraphCopyFunction(g, f, NULL, status);
+  CHECK_OK(status);
+  TF_OperationDescription *desc = TF_NewOperation(g, "F", "call");
+  TF_AddInput(desc, output(constant(g, f32_scalar(1), "scalar"), 0));
+  finish_fails(desc, TF_INVALID_ARGUMENT, "Shape must be rank 2 but is rank 0 for '{{node n_0}} = MatMul[");
+  TF_DeleteFunction(f);
+  TF_DeleteGraph(body);
+  TF_DeleteGraph(g);
+}
+
+/* ---- damaged definitions ---- */
+
+/* `F(x:float) -> (y:float)` with nodes such as "n Neg x", at most two, and `y` from `ret`. */
+static void damaged(const char *first, const char *second, const char *ret, TF_Code code, const char *message) {
+  Pb signature = {0}, def = {0}, x = {0}, y = {0}, entry = {0};
+  pb_string(&x, 1, "x");
+  pb_int(&x, 3, TF_FLOAT);
+  pb_string(&y, 1, "y");
+  pb_int(&y, 3, TF_FLOAT);
+  pb_string(&signature, 1, "F");
+  pb_message(&signature, 2, x);
+  pb_message(&signature, 3, y);
+  pb_message(&def, 1, signature);
+  const char *nodes[] = {first, second};
+  for (int i = 0; i < 2 && nodes[i] != NULL; i++) {
+    char words[3][32] = {"", "", ""}, control[32] = "";
+    int count = sscanf(nodes[i], "%31s %31s %31s %31s", words[0], words[1], words[2], control);
+    Pb node = pb_node(words[0], words[1]);
+    if (count > 2) pb_string(&node, 3, words[2]);
+    if (count > 3) pb_string(&node, 3, control);
+    if (strcmp(words[1], "NoOp") != 0) pb_attr_type(&node, "T", TF_FLOAT);
+    pb_message(&def, 3, node);
+  }
+  pb_string(&entry, 1, "y");
+  pb_string(&entry, 2, ret);
+  pb_message(&def, 4, entry);
+  TF_Function *f = TF_FunctionImportFunctionDef(def.data, def.length, status);
+  CHECK_OK(status);
+  TF_Graph *g = TF_NewGraph();
+  TF_GraphCopyFunction(g, f, NULL, status);
+  CHECK_OK(status);
+  TF_OperationDescription *desc = TF_NewOperation(g, "F", "call");
+  TF_AddInput(desc, output(constant(g, f32_scalar(1), "one"), 0));
+  finish_fails(desc, code, message);
+  CHECK_INT(count_operations(g), 1);
+  free(def.data);
+  TF_DeleteFunction(f);
+  TF_DeleteGraph(g);
+}
+
+static void damaged_definitions(void) {
+  const TF_Code bad = TF_INVALID_ARGUMENT;
+  damaged("n Neg nope", NULL, "n:y:0", bad, "input nope is not found: {{node n}}\n\tIn {{node n}}");
+  damaged("n Neg n", NULL, "n:y:0", bad, "input n is not found: {{node n}}");
+  damaged("n Neg x:1", NULL, "n:y:0", bad, "input x:1 is not found: {{node n}}");
+  damaged("n Neg", NULL, "n:y:0", bad, "Attempt to access beyond input size: 0 >= 0\n\tIn {{node n}}");
+  damaged("n Neg x x", NULL, "n:y:0", bad, "Expected input[1] == 'x' to be a control input.\n\tIn {{node n}}");
+  damaged("n Neg x ^z", NULL, "n:y:0", bad, "input[1] == '^z', is not found.\n\tIn {{node n}}");
+  damaged("n Neg x", "n Neg x", "n:y:0", bad, "Duplicated ret name: n:y\n\tIn {{node n}}");
+  damaged("e NoOp", "e NoOp", "x", bad, "Duplicated ret name: e\n\tIn {{node e}}");
+  damaged("x NoOp", NULL, "x", bad, "Duplicated ret name: x\n\tIn {{node x}}");
+  damaged("x Neg x", NULL, "x", bad, "Node 'x' is not unique");
+  damaged("n Neg m:y:0", "m Neg n:y:0", "n:y:0", bad, "3 nodes in a cycle");
+  damaged("n NoSuchOp x", NULL, "n:y:0", TF_NOT_FOUND, "Op type not registered 'NoSuchOp' in binary running on ");
+  damaged("n Neg x", NULL, "z:y:0", bad, "Return y -> z:y:0 is not found.\n\tIn function output y:float");
+  damaged("n!n Neg x", NULL, "n!n:y:0", bad, "Node 'n!n': Node name contains invalid characters");
+}
+
+static void functions_that_call_themselves(void) {
+  if (!is_tfcore()) return; /* the reference runs out of stack */
+  TF_Function *inner = unary_function("F", "Neg");
+  TF_Graph *body = TF_NewGraph();
+  TF_GraphCopyFunction(body, inner, NULL, status);
+  CHECK_OK(status);
+  TF_Output x = output(placeholder(body, TF_FLOAT, "x"), 0), y = output(unary(body, "F", x, "n"), 0);
+  TF_Function *f = function_of(body, "F", 1, &x, 1, &y);
+  CHECK_OK(status);
+  TF_Graph *g = TF_NewGraph();
+  TF_GraphCopyFunction(g, f, NULL, status);
+  CHECK_OK(status);
+  TF_Operation *call = unary(g, "F", output(constant(g, f32_scalar(1), "one"), 0), "call");
+  CHECK_INT(TF_GraphGetTensorNumDims(g, output(call, 0), status), -1);
+  TF_DeleteFunction(inner);
+  TF_DeleteFunction(f);
+  TF_DeleteGraph(body);
+  TF_DeleteGraph(g);
+}
+
 CASES(CASE(names_of_arguments_and_nodes), CASE(names_of_outputs), CASE(the_body_is_chosen),
       CASE(several_outputs_of_a_node), CASE(control_edges), CASE(control_outputs), CASE(inputs_and_outputs_are_checked),
       CASE(attrs_of_arguments), CASE(a_function_of_stateful_nodes_is_stateful),
       CASE(placeholder_attrs_become_attrs_of_the_function), CASE(hashes_depend_on_the_definition), CASE(descriptions),
       CASE(messages_come_back), CASE(attrs_of_functions), CASE(text_for_people), CASE(copies_into_graphs),
-      CASE(gradients_of_functions), CASE(functions_are_ops_of_their_graph))
+      CASE(gradients_of_functions), CASE(functions_are_ops_of_their_graph), CASE(shapes_go_through_calls),
+      CASE(constants_go_through_calls), CASE(a_call_is_refused_if_the_body_cannot_be), CASE(damaged_definitions),
+      CASE(functions_that_call_themselves))

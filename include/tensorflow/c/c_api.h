@@ -537,6 +537,7 @@ TF_CAPI_EXPORT int TF_GraphNumFunctions(TF_Graph *g);
 // each.
 TF_CAPI_EXPORT int TF_GraphGetFunctions(TF_Graph *g, TF_Function **funcs, int max_func,
     TF_Status *status);
+
 // Begins a loop in `g` whose variables begin with `inputs`. Everything is returned filled in but `cond_output`,
 // `body_outputs` and `name`. If this succeeds, the client must call `TF_FinishWhile` or `TF_AbortWhile`.
 TF_CAPI_EXPORT TF_WhileParams TF_NewWhile(TF_Graph *g, TF_Output *inputs, int ninputs,
@@ -553,10 +554,12 @@ TF_CAPI_EXPORT void TF_AbortWhile(const TF_WhileParams *params);
 
 // Adds operations that compute the derivatives of the sum of `y` by each of `x`, and stores their outputs in `dy`, which
 // has room for `nx`; an output without an operation where nothing flows back.
+//
 // `dx` has the `ny` derivatives by the `y` to begin with, or is null for ones. The operations are named `gradients/...`, in
 // later calls `gradients_1/...` and so on. On an error the graph is as it was.
 TF_CAPI_EXPORT void TF_AddGradients(TF_Graph *g, TF_Output *y, int ny, TF_Output *x, int nx,
     TF_Output *dx, TF_Status *status, TF_Output *dy);
+
 // As `TF_AddGradients`, with names in the scope `prefix`, which nothing in the graph may use; null for the default.
 TF_CAPI_EXPORT void TF_AddGradientsWithPrefix(TF_Graph *g, const char *prefix, TF_Output *y, int ny,
     TF_Output *x, int nx, TF_Output *dx, TF_Status *status, TF_Output *dy);

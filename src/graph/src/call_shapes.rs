@@ -1,111 +1,309 @@
-//! Shapes of calls: what a function's body makes of the shapes of a call's inputs.
+//! Shapes of calls, inferred through the bodies of the functions.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use smallvec::SmallVec;
 use tfcore_base::{Result, internal};
-use tfcore_framework::{AttrList, AttrValue, Attrs, HandleData};
-use tfcore_tensor::PartialShape;
+use tfcore_framework::Attrs;
+use tfcore_tensor::{PartialShape, Tensor};
 
-use crate::Graph;
+use crate::fold::constant_value;
 use crate::graph::OutputInfo;
-use crate::node::{Node, OutputRef};
+use crate::library::{Function, FunctionLibrary};
+use crate::node::{Node, NodeId, SINK};
+use crate::refine::{self, run_shape_fn};
+use crate::{FunctionBody, Graph};
 
-/// Functions that call each other are looked into so deep ...
-const MAX_DEPTH: u32 = 32;
-/// ... and so many times for one node of a graph. Beyond, nothing is known of a call's outputs.
-const MAX_BODIES: u32 = 4096;
+/// Calls that lie deeper in one another than this are not followed; their shapes stay unknown.
+const MAX_DEPTH: usize = 64;
+/// How many nodes of bodies are gone through for one graph. A few functions that call one another twice would
+/// take for ever.
+const MAX_NODES: usize = 1 << 22;
+/// Arguments with more elements than this are no shapes.
+const MAX_VALUES: i64 = 256;
 
-/// How far a graph may look into the functions that its nodes call.
-#[derive(Clone, Default)]
-pub(crate) enum Insight {
-    /// A client's graph.
-    #[default]
-    Full,
-    /// A body that is looked into.
-    Body { depth: u32, budget: Arc<AtomicU32> },
-    /// A body that is going to run.
-    None,
+/// The attr of a call whose function is not to be looked into.
+const NOT_INFERRED: &str = "_disable_call_shape_inference";
+
+/// The bodies of the functions that the nodes of a graph call.
+#[derive(Default)]
+pub(crate) struct Calls(Mutex<Bodies>);
+
+#[derive(Default)]
+struct Bodies {
+    /// By name; `None` while a body is being gone through.
+    by_name: HashMap<String, Option<Box<Body>>>,
+    nodes: usize,
 }
 
-impl Insight {
-    /// That of a body which a node of this graph calls.
-    fn deeper(&self) -> Option<Insight> {
-        let (depth, budget) = match self {
-            Insight::Full => (0, Arc::new(AtomicU32::new(MAX_BODIES))),
-            Insight::Body { depth, budget } => (*depth, budget.clone()),
-            Insight::None => return None,
-        };
-        let is_left = budget
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
-            .is_ok();
-        (is_left && depth < MAX_DEPTH).then_some(Insight::Body { depth: depth + 1, budget })
+struct Body {
+    function: Arc<Function>,
+    attrs: Attrs,
+    body: FunctionBody,
+}
+
+/// What is known of an argument of a call.
+struct Argument {
+    info: OutputInfo,
+    value: Option<Tensor>,
+}
+
+/// The function that a node calls, and the attrs that the call gives it.
+pub(crate) fn callee<'n>(
+    library: &FunctionLibrary,
+    node: &'n Node,
+) -> Option<(Arc<Function>, &'n Attrs)> {
+    if library.is_empty() || node.attrs.bool(NOT_INFERRED).unwrap_or(false) {
+        return None;
     }
-}
-
-/// The function that a node calls, with its attrs.
-fn callee<'n>(graph: &Graph, node: &'n Node) -> Option<(&'n str, &'n Attrs)> {
     match &*node.op.name {
         "PartitionedCall" | "StatefulPartitionedCall" => {
             let func = node.attrs.func("f").ok()?;
-            Some((&func.name, &func.attrs))
+            Some((library.get(&func.name)?.clone(), &func.attrs))
         }
-        name => graph.library().get(name).map(|_| (name, &node.attrs)),
+        _ if node.shape_fn.is_some() => None,
+        name => Some((library.get(name)?.clone(), &node.attrs)),
     }
 }
 
-/// What is known of the outputs of a call by its function's body; `None` if the node calls no known
-/// function, or one that must not be looked into.
-///
-/// # Errors
-/// What the body's own nodes report.
-pub(crate) fn infer_call(
-    graph: &Graph,
+impl Calls {
+    /// What is known of the outputs of `node`, which calls `function`.
+    ///
+    /// # Errors
+    /// Those of the function's body, whose nodes they name.
+    pub(crate) fn infer(
+        &self,
+        graph: &Graph,
+        node: &Node,
+        function: &Arc<Function>,
+        attrs: &Attrs,
+    ) -> Result<SmallVec<[OutputInfo; 1]>> {
+        let mut bodies = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let call = Call { graph, node, library: graph.library(), depth: 0 };
+        bodies.infer(&call, function, attrs)
+    }
+}
+
+/// A node that calls a function.
+struct Call<'g> {
+    /// The graph that the node is in.
+    graph: &'g Graph,
+    node: &'g Node,
+    /// The functions of the outermost graph.
+    library: &'g Arc<FunctionLibrary>,
+    depth: usize,
+}
+
+impl Bodies {
+    fn infer(
+        &mut self,
+        call: &Call<'_>,
+        function: &Arc<Function>,
+        attrs: &Attrs,
+    ) -> Result<SmallVec<[OutputInfo; 1]>> {
+        let unknown = || Ok(refine::unknown_outputs(call.node));
+        if call.depth == MAX_DEPTH || self.nodes > MAX_NODES {
+            return unknown();
+        }
+        let name = function.name();
+        let mut body = match self.by_name.insert(name.to_string(), None) {
+            // The function calls itself.
+            Some(None) => return unknown(),
+            Some(Some(body)) if Arc::ptr_eq(&body.function, function) && body.attrs == *attrs => {
+                body
+            }
+            _ => match instantiate(call, function, attrs) {
+                Ok(body) => body,
+                Err(error) => {
+                    self.by_name.remove(name);
+                    return Err(error);
+                }
+            },
+        };
+        let outputs = self.go_through(&mut body.body, call);
+        self.by_name.insert(name.to_string(), Some(body));
+        outputs
+    }
+
+    /// Infers the shapes of all nodes of a body.
+    fn go_through(
+        &mut self,
+        body: &mut FunctionBody,
+        call: &Call<'_>,
+    ) -> Result<SmallVec<[OutputInfo; 1]>> {
+        let mut arguments = arguments(call)?;
+        let values = arguments.iter_mut().map(|argument| argument.value.take());
+        body.graph.set_arg_values(values.collect());
+        let mut outputs = refine::unknown_outputs(call.node);
+        self.nodes = self.nodes.saturating_add(body.graph.num_ids());
+        for id in SINK.index() + 1..body.graph.num_ids() {
+            let graph = &body.graph;
+            let node = graph.node(NodeId(id as u32)).clone();
+            let infos = match callee(call.library, &node) {
+                Some((function, attrs)) => {
+                    let (library, depth) = (call.library, call.depth + 1);
+                    self.infer(&Call { graph, node: &node, library, depth }, &function, attrs)?
+                }
+                None => run_shape_fn(graph, &node)?,
+            };
+            body.graph.set_outputs(&node, infos);
+            match &*node.op.name {
+                "_Arg" => {
+                    let index = index_of(&node, "input", arguments.len())?;
+                    body.graph
+                        .set_outputs(&node, argument_info(&body.graph, &node, &arguments[index])?);
+                }
+                "_Retval" => {
+                    let index = index_of(&node, "output", outputs.len())?;
+                    outputs[index] = body.graph.output_info(node.inputs[0].source)?.clone();
+                }
+                _ => {}
+            }
+        }
+        body.graph.set_arg_values(Vec::new());
+        Ok(outputs)
+    }
+}
+
+fn instantiate(call: &Call<'_>, function: &Arc<Function>, attrs: &Attrs) -> Result<Box<Body>> {
+    let mut body = call.library.instantiate(call.graph.registry(), function.name(), attrs)?;
+    // Whoever adds functions later shall not have to copy the library because a body has it.
+    body.graph.set_library(Arc::default());
+    Ok(Box::new(Body { function: function.clone(), attrs: attrs.clone(), body }))
+}
+
+/// What the caller knows of the arguments.
+fn arguments(call: &Call<'_>) -> Result<Vec<Argument>> {
+    let inputs = call.node.inputs.iter().zip(&call.node.input_dtypes);
+    let argument = |(edge, dtype): (&crate::Edge, &tfcore_base::DType)| {
+        let source = edge.source;
+        if refine::is_back_edge(call.node, source) {
+            let info = OutputInfo { shape: PartialShape::unknown(), handle: None };
+            return Ok(Argument { info, value: None });
+        }
+        let info = call.graph.output_info(source)?.clone();
+        let is_small = info.shape.count().is_some_and(|count| count <= MAX_VALUES);
+        let value = match is_small && dtype.is_integer() {
+            true => constant_value(call.graph, source),
+            false => None,
+        };
+        Ok(Argument { info, value })
+    };
+    inputs.map(argument).collect()
+}
+
+/// The shape is the caller's; what the definition says of a handle stays where the caller knows nothing.
+fn argument_info(
+    body: &Graph,
     node: &Node,
-    shapes: &[PartialShape],
-    handles: &[HandleData],
-) -> Result<Option<SmallVec<[OutputInfo; 1]>>> {
-    if graph.library().is_empty() {
-        return Ok(None);
+    argument: &Argument,
+) -> Result<SmallVec<[OutputInfo; 1]>> {
+    let mut info = argument.info.clone();
+    if info.handle.is_none() {
+        info.handle = body.output_info(crate::OutputRef::new(node.id, 0))?.handle.clone();
     }
-    let Some((name, attrs)) = callee(graph, node) else { return Ok(None) };
-    let is_off = node.attrs.bool("_disable_call_shape_inference").unwrap_or(false);
-    if is_off || graph.library().get(name).is_none() {
-        return Ok(None);
-    }
-    let Some(insight) = graph.insight().deeper() else { return Ok(None) };
-    let args = shapes.iter().enumerate().map(|(index, shape)| OutputInfo {
-        shape: shape.clone(),
-        handle: handles.get(index).cloned().flatten(),
-    });
-    let args: Vec<OutputInfo> = args.collect();
-    let body = graph.library().body(graph.registry(), name, attrs, insight, &args)?;
-    if body.args.len() > args.len() {
-        return Err(internal!(
-            "Function instantiation included invalid input index: {} not in [0, {}).",
-            args.len(),
-            args.len()
-        ));
-    }
-    let unknown = || OutputInfo { shape: PartialShape::unknown(), handle: None };
-    let mut outputs: SmallVec<[OutputInfo; 1]> = SmallVec::new();
-    for ret in &body.rets {
-        let source: OutputRef = body.graph.node(*ret).inputs[0].source;
-        outputs.push(body.graph.output_info(source)?.clone());
-    }
-    outputs.resize_with(node.num_outputs(), unknown);
-    Ok(Some(outputs))
+    Ok(SmallVec::from_elem(info, 1))
 }
 
-/// What an `_Arg` node says of the value it stands for.
-pub(crate) fn arg_attrs(arg: &OutputInfo) -> Vec<(&'static str, AttrValue)> {
-    let shapes = |shapes: Vec<PartialShape>| AttrValue::list(AttrList::Shape(shapes.into()));
-    let mut attrs = vec![("_output_shapes", shapes(vec![arg.shape.clone()]))];
-    if let Some(handle) = &arg.handle {
-        let dtypes = handle.iter().map(|value| value.dtype);
-        attrs.push(("_handle_dtypes", AttrValue::types(dtypes)));
-        attrs.push(("_handle_shapes", shapes(handle.iter().map(|v| v.shape.clone()).collect())));
+fn index_of(node: &Node, what: &str, len: usize) -> Result<usize> {
+    let index = node.attrs.int("index")?;
+    usize::try_from(index).ok().filter(|&index| index < len).ok_or_else(|| {
+        internal!(
+            "Function instantiation included invalid {what} index: {index} not in [0, {len})."
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use tfcore_base::DType;
+    use tfcore_framework::{AttrValue, Registry, shape_fns};
+    use tfcore_proto as proto;
+
+    use super::*;
+    use crate::{NodeBuilder, OutputRef};
+
+    fn registry() -> Arc<Registry> {
+        let mut registry = Registry::new();
+        registry.op("Neg").shape(shape_fns::unchanged);
+        registry.op("Placeholder").shape(shape_fns::explicit);
+        registry.op("AddV2").shape(shape_fns::broadcast_binary);
+        Arc::new(registry)
     }
-    attrs
+
+    /// `name(x) = Neg(first(x)) + second(x)` on floats.
+    fn function(name: &str, first: &str, second: &str) -> Arc<Function> {
+        let arg = |name: &str| proto::op_def::ArgDef {
+            name: name.into(),
+            r#type: DType::FLOAT.to_i32(),
+            ..Default::default()
+        };
+        let node = |name: &str, op: &str, input: &[&str]| proto::NodeDef {
+            name: name.into(),
+            op: op.into(),
+            input: input.iter().map(|input| input.to_string()).collect(),
+            attr: [("T".to_string(), AttrValue::Type(DType::FLOAT).to_proto())].into(),
+            ..Default::default()
+        };
+        let signature = proto::OpDef {
+            name: name.into(),
+            input_arg: vec![arg("x")],
+            output_arg: vec![arg("y")],
+            ..Default::default()
+        };
+        let def = proto::FunctionDef {
+            signature: Some(signature),
+            node_def: vec![
+                node("a", first, &["x"]),
+                node("n", "Neg", &["a:y:0"]),
+                node("b", second, &["x"]),
+                node("s", "AddV2", &["n:y:0", "b:y:0"]),
+            ],
+            ret: [("y".to_string(), "s:z:0".to_string())].into(),
+            ..Default::default()
+        };
+        Arc::new(Function::new(def).unwrap())
+    }
+
+    fn call(graph: &mut Graph, function: &str) -> String {
+        let mut builder = NodeBuilder::new("Placeholder", format!("x{}", graph.num_ids()));
+        builder.set_attr("dtype", AttrValue::Type(DType::FLOAT));
+        let shape = PartialShape::from_i64s(&[2, -1]).unwrap();
+        builder.set_attr("shape", AttrValue::shape(shape));
+        let x = builder.finish(graph).unwrap();
+        let mut builder = NodeBuilder::new(function, format!("call{}", graph.num_ids()));
+        builder.add_input(OutputRef::new(x, 0));
+        let call = builder.finish(graph).unwrap();
+        graph.shape(OutputRef::new(call, 0)).unwrap().to_string()
+    }
+
+    #[test]
+    fn shapes_go_through_nested_calls() {
+        let mut graph = Graph::new(registry());
+        graph.add_function(&function("Inner", "Neg", "Neg"), None).unwrap();
+        graph.add_function(&function("Outer", "Inner", "Neg"), None).unwrap();
+        assert_eq!(call(&mut graph, "Outer"), "[2,?]");
+        assert_eq!(call(&mut graph, "Inner"), "[2,?]");
+    }
+
+    #[test]
+    fn functions_that_call_themselves_and_one_another_end_soon() {
+        let start = Instant::now();
+        let mut graph = Graph::new(registry());
+        graph.add_function(&function("Self", "Self", "Self"), None).unwrap();
+        graph.add_function(&function("A", "B", "Neg"), None).unwrap();
+        graph.add_function(&function("B", "A", "A"), None).unwrap();
+        assert_eq!(call(&mut graph, "Self"), "?");
+        assert_eq!(call(&mut graph, "A"), "?");
+        for level in 0..10_000 {
+            let next = if level == 9_999 { "Neg".into() } else { format!("F{}", level + 1) };
+            let function = function(&format!("F{level}"), &next, &next);
+            graph.add_function(&function, None).unwrap();
+        }
+        assert_eq!(call(&mut graph, "F0"), "?");
+        assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    }
 }

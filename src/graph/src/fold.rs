@@ -121,8 +121,15 @@ fn is_foldable(graph: &Graph, node: &Node) -> bool {
         && graph.registry().has_kernel(DeviceType::Cpu, &node.op.name, &node.attrs)
 }
 
-/// The value of `Shape`, `Rank` and `Size` of an input whose static shape tells it.
+/// The value of `Shape`, `Rank` and `Size` of an input whose static shape tells it, or of an argument that the
+/// caller knows.
 fn static_value(graph: &Graph, node: &Node) -> Option<Tensor> {
+    if &*node.op.name == "_Arg" {
+        let index = usize::try_from(node.attrs.int("index").ok()?).ok()?;
+        let value = graph.arg_value(index)?;
+        // A call may pass what the function does not take; a kernel must not see that.
+        return (value.dtype() == *node.output_dtypes.first()?).then(|| value.clone());
+    }
     let shape = match &*node.op.name {
         "Shape" | "Rank" | "Size" => graph.shape(node.inputs.first()?.source).ok()?,
         _ => return None,

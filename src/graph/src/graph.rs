@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 use tfcore_base::{DType, Result, invalid, out_of_range};
 use tfcore_framework::{Attrs, HandleData, OpDef, Registry, shape_ops};
 use tfcore_proto as proto;
-use tfcore_tensor::PartialShape;
+use tfcore_tensor::{PartialShape, Tensor};
 
-use crate::call_shapes::Insight;
+use crate::call_shapes::Calls;
 use crate::fanout::Fanouts;
 use crate::kinds::Kinds;
 use crate::library::{FunctionLibrary, Mark};
@@ -47,10 +47,12 @@ pub struct Graph {
     devices: HashMap<Name, (), DefaultHashBuilder>,
     /// Copied before it changes where a session or a function body shares it.
     library: Arc<FunctionLibrary>,
+    /// None in a function's body: what it calls is looked at when the body's caller is.
+    calls: Option<Calls>,
+    /// In a function's body: the arguments of a call as far as their values are known.
+    arg_values: Vec<Option<Tensor>>,
     versions: Versions,
     require_shape_fns: bool,
-    /// How far shape refinement looks into functions.
-    insight: Insight,
 }
 
 /// What is known of an output before the graph runs.
@@ -94,9 +96,10 @@ impl Graph {
             kinds: Kinds::default(),
             devices: HashMap::default(),
             library: Arc::default(),
+            calls: Some(Calls::default()),
+            arg_values: Vec::new(),
             versions,
             require_shape_fns: true,
-            insight: Insight::default(),
         };
         let no_op = graph.registry.def("NoOp").expect("the op table has NoOp");
         for (id, name) in [(SOURCE, "_SOURCE"), (SINK, "_SINK")] {
@@ -141,17 +144,27 @@ impl Graph {
         self.library = library;
     }
 
+    /// A graph for the body of a function of `library`.
+    pub(crate) fn for_body(registry: Arc<Registry>, library: Arc<FunctionLibrary>) -> Graph {
+        Graph { library, calls: None, require_shape_fns: false, ..Graph::new(registry) }
+    }
+
+    pub(crate) fn calls(&self) -> Option<&Calls> {
+        self.calls.as_ref()
+    }
+
+    /// The value of an argument of the call for which shapes are being inferred.
+    pub(crate) fn arg_value(&self, index: usize) -> Option<&Tensor> {
+        self.arg_values.get(index)?.as_ref()
+    }
+
+    pub(crate) fn set_arg_values(&mut self, values: Vec<Option<Tensor>>) {
+        self.arg_values = values;
+    }
+
     /// Whether ops without a shape function are refused; so by default.
     pub fn set_require_shape_fns(&mut self, require: bool) {
         self.require_shape_fns = require;
-    }
-
-    pub(crate) fn insight(&self) -> &Insight {
-        &self.insight
-    }
-
-    pub(crate) fn set_insight(&mut self, insight: Insight) {
-        self.insight = insight;
     }
 
     pub(crate) fn requires_shape_fns(&self) -> bool {
@@ -371,6 +384,14 @@ impl Graph {
                 Ok(self.first_outputs[output.node.index()] + output.port())
             }
             _ => Err(invalid!("Node {} has no output {}", output.node.0, output.index)),
+        }
+    }
+
+    /// Replaces what is known of the outputs of a node.
+    pub(crate) fn set_outputs(&mut self, node: &Node, infos: SmallVec<[OutputInfo; 1]>) {
+        let first = self.first_outputs[node.id.index()];
+        for (slot, info) in self.outputs[first..].iter_mut().zip(infos).take(node.num_outputs()) {
+            *slot = info;
         }
     }
 

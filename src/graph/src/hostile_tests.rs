@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use prost::Message;
 use tfcore_base::DType;
-use tfcore_framework::{Operands, Registry};
+use tfcore_framework::{AttrValue, Attrs, Operands, Registry};
 use tfcore_proto as proto;
 use tfcore_proto::attr_value::Value;
 
 use crate::fold::NodeOperands;
-use crate::{Graph, ImportOptions, NodeId, OutputRef};
+use crate::{Function, FunctionLibrary, Graph, ImportOptions, NodeId, OutputRef};
 
 /// Longer than any import here takes on a busy machine, shorter than what is quadratic in its size.
 const SOON: Duration = Duration::from_secs(20);
@@ -194,6 +194,82 @@ fn damaged_graphs_are_imported_whole_or_not_at_all() {
     }
     // Both ways have been taken often.
     assert!(imported > 1000 && rejected > 1000, "{imported} imported, {rejected} rejected");
+}
+
+/// A function with a list argument, placeholders, control edges and a nested call.
+fn rich_function() -> proto::FunctionDef {
+    let arg = |name: &str, type_attr: &str, number_attr: &str| proto::op_def::ArgDef {
+        name: name.into(),
+        type_attr: type_attr.into(),
+        number_attr: number_attr.into(),
+        ..Default::default()
+    };
+    let declared = |name: &str, type_name: &str| proto::op_def::AttrDef {
+        name: name.into(),
+        r#type: type_name.into(),
+        ..Default::default()
+    };
+    let signature = proto::OpDef {
+        name: "rich".into(),
+        input_arg: vec![arg("xs", "T", "N")],
+        output_arg: vec![arg("ys", "T", "N"), arg("z", "T", "")],
+        attr: vec![declared("T", "type"), declared("N", "int")],
+        ..Default::default()
+    };
+    let mut sum = node("sum", "AddN", &["xs", "^nothing"]);
+    sum.attr.insert("N".into(), attr(Value::Placeholder("N".into())));
+    sum.attr.insert("T".into(), attr(Value::Placeholder("T".into())));
+    let mut same = node("same", "Identity", &["sum:sum:0", "^xs"]);
+    same.attr.insert("T".into(), attr(Value::Placeholder("T".into())));
+    let nested = node("nested", "plain", &[]);
+    proto::FunctionDef {
+        signature: Some(signature),
+        node_def: vec![node("nothing", "NoOp", &[]), sum, same, nested],
+        ret: [("ys".to_string(), "xs".to_string()), ("z".to_string(), "same:output:0".to_string())]
+            .into(),
+        control_ret: [("done".to_string(), "nested".to_string())].into(),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn damaged_functions_are_instantiated_or_refused() {
+    let bytes = rich_function().encode_to_vec();
+    let plain = proto::OpDef { name: "plain".into(), ..Default::default() };
+    let plain = proto::FunctionDef { signature: Some(plain), ..Default::default() };
+    let plain = Arc::new(Function::new(plain).unwrap());
+    let attrs: Attrs =
+        [("T", AttrValue::Type(DType::INT32)), ("N", AttrValue::Int(2))].into_iter().collect();
+    let registry = Arc::new(Registry::new());
+    let (mut random, mut whole, mut refused) = (Random(2), 0, 0);
+    let start = Instant::now();
+    for round in 0..20_000 {
+        let mut mutant = bytes.clone();
+        if round > 0 {
+            random.damage(&mut mutant);
+        }
+        let Ok(Ok(function)) = proto::decode(&mutant).map(Function::new) else {
+            continue;
+        };
+        let mut library = FunctionLibrary::default();
+        library.add(&registry, plain.clone()).unwrap();
+        let name = function.name().to_string();
+        if library.add(&registry, Arc::new(function)).is_err() {
+            continue;
+        }
+        match Arc::new(library).instantiate(&registry, &name, &attrs) {
+            Ok(body) => {
+                assert!(round > 0 || (body.args.len(), body.rets.len()) == (2, 3));
+                whole += 1;
+            }
+            Err(error) => {
+                assert!(round > 0, "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(whole > 200 && refused > 1000, "{whole} instantiated, {refused} refused");
+    assert!(start.elapsed() < 4 * SOON, "{:?}", start.elapsed());
 }
 
 #[test]

@@ -12,8 +12,7 @@ use tfcore_base::{DType, Error, Result, internal, invalid, not_found};
 use tfcore_framework::{ArgDef, ArgKind, AttrValue, Attrs, OpDef, Registry};
 use tfcore_proto::{self as proto, attr_value};
 
-use crate::call_shapes::{Insight, arg_attrs};
-use crate::graph::{GRAPH_VERSION, OutputInfo};
+use crate::graph::GRAPH_VERSION;
 use crate::library::{Function, FunctionLibrary};
 use crate::{Graph, ImportOptions, NodeId};
 
@@ -46,31 +45,12 @@ impl FunctionLibrary {
         name: &str,
         attrs: &Attrs,
     ) -> Result<FunctionBody> {
-        self.body(registry, name, attrs, Insight::None, &[])
-    }
-
-    /// As [`FunctionLibrary::instantiate`], for a call with inputs of which something is known.
-    pub(crate) fn body(
-        self: &Arc<Self>,
-        registry: &Arc<Registry>,
-        name: &str,
-        attrs: &Attrs,
-        insight: Insight,
-        known: &[OutputInfo],
-    ) -> Result<FunctionBody> {
         let function = self.require(name)?;
         check_attrs(function.op(), attrs)?;
-        let mut graph = Graph::new(registry.clone());
-        graph.set_library(self.clone());
-        graph.set_insight(insight);
-        graph.set_require_shape_fns(false);
+        let mut graph = Graph::for_body(registry.clone(), self.clone());
 
         let mut writer = Writer::new(&graph, function, attrs);
         let args = writer.write_args()?;
-        for (node, known) in writer.nodes.iter_mut().zip(known) {
-            let attrs = arg_attrs(known).into_iter();
-            node.attr.extend(attrs.map(|(name, value)| (name.to_string(), value.to_proto())));
-        }
         writer.write_nodes()?;
         let rets = writer.write_rets()?;
         let nodes = writer.nodes;
@@ -163,25 +143,35 @@ impl<'a> Writer<'a> {
     /// The `_Arg` nodes; returns their names.
     fn write_args(&mut self) -> Result<Vec<String>> {
         let mut names = Vec::new();
-        for (position, arg) in self.signature.inputs.iter().enumerate() {
-            let dtypes = self
-                .signature_dtypes(arg)
+        let signature = self.signature;
+        for (position, arg) in signature.inputs.iter().enumerate() {
+            self.write_arg(position, arg, &mut names)
                 .map_err(|error| add_line(error, &format!("In {arg}")))?;
-            self.count_inputs(dtypes.len())?;
-            let first = self.nodes.len();
-            for (index, &dtype) in dtypes.iter().enumerate() {
-                let name = member_name(&arg.name, index, dtypes.len());
-                let dtype = if arg.is_ref { dtype.make_ref() } else { dtype };
-                let node = self.boundary_node("_Arg", &name, dtype, names.len());
-                self.nodes.push(self.with_arg_attrs(node, position as u32));
-                names.push(name);
-            }
-            let tensors = Tensors { source: Source::Args(first), dtypes };
-            if self.args.insert(&arg.name, tensors).is_some() {
-                return Err(duplicated(&arg.name));
-            }
         }
         Ok(names)
+    }
+
+    fn write_arg(
+        &mut self,
+        position: usize,
+        arg: &'a ArgDef,
+        names: &mut Vec<String>,
+    ) -> Result<()> {
+        let dtypes = self.signature_dtypes(arg)?;
+        self.count_inputs(dtypes.len())?;
+        let first = self.nodes.len();
+        for (index, &dtype) in dtypes.iter().enumerate() {
+            let name = member_name(&arg.name, index, dtypes.len());
+            let dtype = if arg.is_ref { dtype.make_ref() } else { dtype };
+            let node = self.boundary_node("_Arg", &name, dtype, names.len());
+            self.nodes.push(self.with_arg_attrs(node, position as u32));
+            names.push(name);
+        }
+        let tensors = Tensors { source: Source::Args(first), dtypes };
+        match self.args.insert(&arg.name, tensors) {
+            None => Ok(()),
+            Some(_) => Err(invalid!("Duplicated arg name: {}", arg.name)),
+        }
     }
 
     fn with_arg_attrs(&self, mut node: proto::NodeDef, position: u32) -> proto::NodeDef {
@@ -202,6 +192,8 @@ impl<'a> Writer<'a> {
         let mut ops = Vec::with_capacity(self.def.node_def.len());
         for node in &self.def.node_def {
             let attr = self.bind_attrs(node)?;
+            let op = self.graph.find_op(&node.op);
+            ops.push(op.ok_or_else(|| not_found!("{}", Graph::unknown_op(&node.op)))?);
             self.nodes.push(proto::NodeDef {
                 name: node.name.clone(),
                 op: node.op.clone(),
@@ -212,9 +204,9 @@ impl<'a> Writer<'a> {
                 attr,
             });
         }
-        for (offset, node) in self.def.node_def.iter().enumerate() {
-            let op = self.index_outputs(node, first + offset);
-            ops.push(op.map_err(|error| in_node(error, node))?);
+        for (offset, (node, op)) in self.def.node_def.iter().zip(&ops).enumerate() {
+            let indexed = self.index_outputs(node, op, first + offset);
+            indexed.map_err(|error| in_node(error, node))?;
         }
         for (offset, (node, op)) in self.def.node_def.iter().zip(&ops).enumerate() {
             let inputs = self.inputs_of(node, op, &self.nodes[first + offset].attr);
@@ -272,25 +264,31 @@ impl<'a> Writer<'a> {
     }
 
     /// Notes where the outputs of node number `position` are.
-    fn index_outputs(&mut self, node: &'a proto::NodeDef, position: usize) -> Result<Arc<OpDef>> {
-        let op = self.graph.find_op(&node.op);
-        let op = op.ok_or_else(|| not_found!("{}", Graph::unknown_op(&node.op)))?;
+    fn index_outputs(
+        &mut self,
+        node: &'a proto::NodeDef,
+        op: &OpDef,
+        position: usize,
+    ) -> Result<()> {
         let mut outputs = Outputs { node: position, by_name: HashMap::new() };
         let mut first = 0;
         for arg in &op.outputs {
-            let dtypes = dtypes_of(arg, node_attr(&op, &self.nodes[position].attr))?;
+            let dtypes = dtypes_of(arg, node_attr(op, &self.nodes[position].attr))?;
             let source = Source::Outputs { node: position, first };
             first += dtypes.len();
             let tensors = Tensors { source, dtypes };
             if outputs.by_name.insert(arg.name.clone(), tensors).is_some() {
-                return Err(duplicated(&format!("{}:{}", node.name, arg.name)));
+                return Err(invalid!("Duplicated ret name: {}:{}", node.name, arg.name));
             }
         }
-        let is_known = self.outputs.insert(&node.name, outputs).is_some();
-        if is_known || (op.outputs.is_empty() && self.args.contains_key(&*node.name)) {
-            return Err(duplicated(&node.name));
+        if op.outputs.is_empty() && self.args.contains_key(&*node.name) {
+            return Err(invalid!("Duplicated ret name: {}", node.name));
         }
-        Ok(op)
+        if self.outputs.insert(&node.name, outputs).is_some() {
+            let output = op.outputs.first().map_or(String::new(), |arg| format!(":{}", arg.name));
+            return Err(invalid!("Duplicated ret name: {}{output}", node.name));
+        }
+        Ok(())
     }
 
     /// The inputs of a node as a GraphDef writes them.
@@ -314,7 +312,7 @@ impl<'a> Writer<'a> {
                 };
                 position += 1;
                 let Some((source, actual)) = self.find(name) else {
-                    return Err(invalid!("input {name} is not found: {}", describe(node)));
+                    return Err(invalid!("input {name} is not found: {{{{node {}}}}}", node.name));
                 };
                 if actual.len() > expected.len() - filled {
                     return Err(invalid!("Input {name} too long for {}", arg.name));
@@ -514,37 +512,17 @@ fn member_name(arg: &str, index: usize, len: usize) -> String {
     if len == 1 { arg.to_string() } else { format!("{arg}_{index}") }
 }
 
-fn duplicated(name: &str) -> Error {
-    invalid!("Duplicated node (or function argument) with the same name: `{name}`")
-}
-
 fn dtypes_text(dtypes: &[DType]) -> String {
     dtypes.iter().map(|dtype| dtype.name()).collect::<Vec<_>>().join(", ")
 }
 
 fn in_node(error: Error, node: &proto::NodeDef) -> Error {
-    add_line(error, &format!("In {}", describe(node)))
+    add_line(error, &format!("In {{{{node {}}}}}", node.name))
 }
 
 fn add_line(error: Error, line: &str) -> Error {
     let message = format!("{}\n\t{line}", error.message());
     error.with_message(message)
-}
-
-/// A node as messages show it.
-fn describe(node: &proto::NodeDef) -> String {
-    let attrs: Vec<String> = node
-        .attr
-        .iter()
-        .map(|(name, value)| format!("{name}={}", AttrValue::from_proto(value.clone())))
-        .collect();
-    format!(
-        "{{{{node {}}}}} = {}[{}]({})",
-        node.name,
-        node.op,
-        attrs.join(", "),
-        node.input.join(", ")
-    )
 }
 
 #[cfg(test)]
@@ -748,18 +726,18 @@ mod tests {
         };
         let nodes = |nodes| FunctionText { nodes, ..good };
         let cases = [
-            (nodes(&["n Neg nope"]), "input nope is not found: {{node n}} = Neg[T=$T](nope)"),
+            (nodes(&["n Neg nope"]), "input nope is not found: {{node n}}\n\tIn {{node n}}"),
             (nodes(&["n Neg n"]), "input n is not found"),
             (nodes(&["n Neg x:1"]), "input x:1 is not found"),
             (nodes(&["n Neg x:00"]), "input x:00 is not found"),
             (nodes(&["n Neg"]), "Attempt to access beyond input size: 0 >= 0"),
             (nodes(&["n Neg x x"]), "Expected input[1] == 'x' to be a control input."),
             (nodes(&["n Neg x ^z"]), "input[1] == '^z', is not found."),
-            (nodes(&["n Neg x", "n Neg x"]), "with the same name: `n`"),
+            (nodes(&["n Neg x", "n Neg x"]), "Duplicated ret name: n:y"),
             (nodes(&["n Neg m:y:0", "m Neg n:y:0"]), "3 nodes in a cycle"),
             (nodes(&["n Neg n:y:0"]), "2 nodes in a cycle"),
             (nodes(&["x Neg x", "n Neg x"]), "Node 'x' is not unique"),
-            (nodes(&["x NoOp", "n Neg x"]), "with the same name: `x`"),
+            (nodes(&["x NoOp", "n Neg x"]), "Duplicated ret name: x"),
             (nodes(&["n NoSuchOp x"]), "Op type not registered 'NoSuchOp'"),
             (nodes(&["n AddN x"]), "Failed to bind all placeholders in $N"),
             (FunctionText { ret: &[], ..good }, "Return y missing.\n\tIn function output y:T"),

@@ -8,21 +8,37 @@ use tfcore_framework::{HandleData, InferenceContext};
 use tfcore_tensor::{Dim, PartialShape};
 
 use crate::Graph;
-use crate::call_shapes::infer_call;
+use crate::call_shapes::callee;
 use crate::fold::NodeOperands;
 use crate::graph::OutputInfo;
-use crate::node::{Node, NodeId, SOURCE};
+use crate::node::{Node, NodeId, OutputRef, SOURCE};
 
-/// What is known of the outputs of a node whose inputs are in the graph, by its shape function.
+/// What is known of the outputs of a node whose inputs are in the graph.
 ///
 /// # Errors
 /// `InvalidArgument` with the node and its input shapes behind the shape function's own message.
 pub(crate) fn infer(graph: &Graph, node: &Node) -> Result<SmallVec<[OutputInfo; 1]>> {
-    let (shapes, handles) = inputs(graph, node)?;
-    if let Some(outputs) = infer_call(graph, node, &shapes, &handles)? {
-        return Ok(outputs);
+    match callee(graph.library(), node) {
+        Some((function, attrs)) => match graph.calls() {
+            Some(calls) => calls.infer(graph, node, &function, attrs),
+            None => Ok(unknown_outputs(node)),
+        },
+        None => run_shape_fn(graph, node),
     }
-    let unknown = || OutputInfo { shape: PartialShape::unknown(), handle: None };
+}
+
+pub(crate) fn unknown_outputs(node: &Node) -> SmallVec<[OutputInfo; 1]> {
+    let unknown = OutputInfo { shape: PartialShape::unknown(), handle: None };
+    SmallVec::from_elem(unknown, node.num_outputs())
+}
+
+/// Whether an input comes from behind the node, or is not there yet: only loops have such.
+pub(crate) fn is_back_edge(node: &Node, source: OutputRef) -> bool {
+    source.node == SOURCE || (source.node >= node.id && node.is_merge())
+}
+
+/// What the shape function of a node's op says.
+pub(crate) fn run_shape_fn(graph: &Graph, node: &Node) -> Result<SmallVec<[OutputInfo; 1]>> {
     let Some(shape_fn) = &node.shape_fn else {
         if graph.requires_shape_fns() && !is_known_to_reference(graph, node) {
             return Err(invalid!(
@@ -30,8 +46,22 @@ pub(crate) fn infer(graph: &Graph, node: &Node) -> Result<SmallVec<[OutputInfo; 
                 node.op.name
             ));
         }
-        return Ok((0..node.num_outputs()).map(|_| unknown()).collect());
+        return Ok(unknown_outputs(node));
     };
+    let mut shapes: SmallVec<[PartialShape; 4]> = SmallVec::with_capacity(node.inputs.len());
+    let mut handles: SmallVec<[HandleData; 2]> = SmallVec::new();
+    for (index, edge) in node.inputs.iter().enumerate() {
+        if is_back_edge(node, edge.source) {
+            shapes.push(PartialShape::unknown());
+            continue;
+        }
+        let info = graph.output_info(edge.source)?;
+        shapes.push(info.shape.clone());
+        if info.handle.is_some() {
+            handles.resize(index, None);
+            handles.push(info.handle.clone());
+        }
+    }
     let operands = NodeOperands { graph, node };
     let mut ctx = InferenceContext::new(
         &node.op,
@@ -54,29 +84,6 @@ pub(crate) fn infer(graph: &Graph, node: &Node) -> Result<SmallVec<[OutputInfo; 
         .zip(handles)
         .map(|(shape, handle)| OutputInfo { shape: with_identities(shape), handle })
         .collect())
-}
-
-/// What is known of the inputs; the list of handles ends with the last that something is known of.
-fn inputs(
-    graph: &Graph,
-    node: &Node,
-) -> Result<(SmallVec<[PartialShape; 4]>, SmallVec<[HandleData; 2]>)> {
-    let mut shapes: SmallVec<[PartialShape; 4]> = SmallVec::with_capacity(node.inputs.len());
-    let mut handles: SmallVec<[HandleData; 2]> = SmallVec::new();
-    for (index, edge) in node.inputs.iter().enumerate() {
-        // The back edge of a loop is not there yet.
-        if edge.source.node == SOURCE {
-            shapes.push(PartialShape::unknown());
-            continue;
-        }
-        let info = graph.output_info(edge.source)?;
-        shapes.push(info.shape.clone());
-        if info.handle.is_some() {
-            handles.resize(index, None);
-            handles.push(info.handle.clone());
-        }
-    }
-    Ok((shapes, handles))
 }
 
 /// Whether the op is one of the table's, whose shape function may still be missing here, rather
