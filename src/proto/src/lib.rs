@@ -26,6 +26,7 @@ mod stats;
 mod tensor;
 pub mod wire;
 mod wire_writer;
+pub mod text;
 
 pub use api::*;
 pub use attr::*;
