@@ -1,4 +1,4 @@
-/* The version, the list of all ops and of all kernels. */
+/* The version, the lists of all ops and of all kernels, and who hears what ops print. */
 #include "nodes.h"
 #include "pb.h"
 
@@ -112,4 +112,32 @@ static void kernels(void) {
   TF_DeleteBuffer(of_neg);
 }
 
-CASES(CASE(version), CASE(all_ops), CASE(an_op_definition), CASE(no_op_twice), CASE(kernels))
+/* ---- listeners ---- */
+
+static char heard[256];
+
+static void hear_first(const char *text) { strncat(strcat(heard, "1:"), text, 99); }
+static void hear_second(const char *text) { strncat(strcat(heard, "2:"), text, 99); }
+
+static void listeners(void) {
+  static const char *const streams[] = {"stderr", "stdout", "log(info)", "log(warning)"};
+  TF_Graph *g = TF_NewGraph();
+  TF_Operation *text = constant(g, string_scalar("hi"), "text");
+  TF_Session *session = new_session(g);
+  TF_RegisterLogListener(&hear_first);
+  TF_RegisterLogListener(&hear_second);
+  for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
+    const char name[2] = {(char)('a' + i), 0};
+    TF_OperationDescription *desc = TF_NewOperation(g, "PrintV2", name);
+    TF_AddInput(desc, output(text, 0));
+    TF_SetAttrString(desc, "output_stream", streams[i], strlen(streams[i]));
+    TF_SetAttrString(desc, "end", "!", 1);
+    heard[0] = 0;
+    run_target(session, finish(desc));
+    CHECK_STR(heard, "1:hi!2:hi!");
+  }
+  delete_session(session);
+  TF_DeleteGraph(g);
+}
+
+CASES(CASE(version), CASE(all_ops), CASE(an_op_definition), CASE(no_op_twice), CASE(kernels), CASE(listeners))

@@ -55,7 +55,7 @@ impl TF_OpDefinitionBuilder {
         if !self.mistakes.is_empty() {
             return Err(invalid!("{}", self.mistakes.join("\n")));
         }
-        let behaviour = Behaviour { shape: self.shape_fn, kernels: Vec::new() };
+        let behaviour = Behaviour { shape: self.shape_fn, ..Behaviour::default() };
         ops::registry().add(self.spec.finalize()?, behaviour)
     }
 }

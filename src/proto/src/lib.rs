@@ -24,9 +24,9 @@ mod rewriter;
 mod saved_models;
 mod stats;
 mod tensor;
+pub mod text;
 pub mod wire;
 mod wire_writer;
-pub mod text;
 
 pub use api::*;
 pub use attr::*;
