@@ -1,4 +1,4 @@
-/* The version and the list of all ops. */
+/* The version, the lists of all ops and of all kernels, and who hears what ops print. */
 #include "nodes.h"
 #include "pb.h"
 
@@ -69,4 +69,75 @@ static void no_op_twice(void) {
   TF_DeleteBuffer(buffer);
 }
 
-CASES(CASE(version), CASE(all_ops), CASE(an_op_definition), CASE(no_op_twice))
+/* KernelList: 1 kernel. KernelDef: 1 op, 2 device_type, 3 constraint. AttrConstraint: 1 name, 2 allowed_values (AttrValue: 1
+ * list). ListValue: 6 type. Whether the list has a CPU kernel of `op` for `dtype` alone. */
+static bool has_kernel(PbView list, const char *op, unsigned char dtype) {
+  const unsigned char types[3] = {6 << 3 | 2, 1, dtype};
+  for (PbView kernel, rest = list; rest.length > 0;) {
+    uint64_t number;
+    PbView constraint, allowed, values;
+    if (pb_next(&rest, &kernel, &number) != 1 || !pb_string_is(kernel, 1, 0, op)) continue;
+    if (!pb_string_is(kernel, 2, 0, "CPU") || !pb_find(kernel, 3, 0, &constraint)) continue;
+    if (!pb_string_is(constraint, 1, 0, "T") || !pb_find(constraint, 2, 0, &allowed)) continue;
+    if (pb_find(allowed, 1, 0, &values) && values.length == 3 && memcmp(values.data, types, 3) == 0) return true;
+  }
+  return false;
+}
+
+static int count_cpu_kernels(PbView list) {
+  int count = 0;
+  for (PbView kernel, rest = list; rest.length > 0;) {
+    uint64_t number;
+    if (pb_next(&rest, &kernel, &number) == 1) count += pb_string_is(kernel, 2, 0, "CPU");
+  }
+  return count;
+}
+
+static void kernels(void) {
+  TF_Buffer *of_neg = TF_GetRegisteredKernelsForOp("Neg", status);
+  CHECK_OK(status);
+  CHECK_INT(count_cpu_kernels(pb_view(of_neg)), 10);
+  CHECK(has_kernel(pb_view(of_neg), "Neg", TF_FLOAT));
+  CHECK(has_kernel(pb_view(of_neg), "Neg", TF_INT8));
+  CHECK(!has_kernel(pb_view(of_neg), "Neg", TF_STRING));
+  TF_Buffer *all = TF_GetAllRegisteredKernels(status);
+  CHECK_OK(status);
+  CHECK(has_kernel(pb_view(all), "Neg", TF_FLOAT));
+  CHECK(has_kernel(pb_view(all), "MatMul", TF_DOUBLE));
+  TF_Buffer *none = TF_GetRegisteredKernelsForOp("Nope", status);
+  CHECK_OK(status);
+  CHECK_INT(none->length, 0);
+  TF_DeleteBuffer(none);
+  TF_DeleteBuffer(all);
+  TF_DeleteBuffer(of_neg);
+}
+
+/* ---- listeners ---- */
+
+static char heard[256];
+
+static void hear_first(const char *text) { strncat(strcat(heard, "1:"), text, 99); }
+static void hear_second(const char *text) { strncat(strcat(heard, "2:"), text, 99); }
+
+static void listeners(void) {
+  static const char *const streams[] = {"stderr", "stdout", "log(info)", "log(warning)"};
+  TF_Graph *g = TF_NewGraph();
+  TF_Operation *text = constant(g, string_scalar("hi"), "text");
+  TF_Session *session = new_session(g);
+  TF_RegisterLogListener(&hear_first);
+  TF_RegisterLogListener(&hear_second);
+  for (size_t i = 0; i < sizeof streams / sizeof streams[0]; i++) {
+    const char name[2] = {(char)('a' + i), 0};
+    TF_OperationDescription *desc = TF_NewOperation(g, "PrintV2", name);
+    TF_AddInput(desc, output(text, 0));
+    TF_SetAttrString(desc, "output_stream", streams[i], strlen(streams[i]));
+    TF_SetAttrString(desc, "end", "!", 1);
+    heard[0] = 0;
+    run_target(session, finish(desc));
+    CHECK_STR(heard, "1:hi!2:hi!");
+  }
+  delete_session(session);
+  TF_DeleteGraph(g);
+}
+
+CASES(CASE(version), CASE(all_ops), CASE(an_op_definition), CASE(no_op_twice), CASE(kernels), CASE(listeners))

@@ -16,6 +16,7 @@ pub mod graph;
 pub mod handle;
 pub mod import;
 pub mod operation;
+pub mod ops;
 pub mod registry;
 pub mod session;
 pub mod tf_attrtype;

@@ -17,6 +17,9 @@ typedef struct TF_StringView {
   size_t len;
 } TF_StringView;
 
+// How language bindings present ops.
+typedef struct TF_ApiDefMap TF_ApiDefMap;
+
 // The devices of a session.
 typedef struct TF_DeviceList TF_DeviceList;
 
@@ -633,6 +636,33 @@ TF_CAPI_EXPORT uint64_t TF_DeviceListIncarnation(const TF_DeviceList *list, int 
 
 // Returns the definitions of all ops as a serialised `OpList`, for the caller to delete.
 TF_CAPI_EXPORT TF_Buffer *TF_GetAllOpList(void);
+
+// Returns a map with what the ops of a serialised `OpList` imply, for the caller to delete; null on error.
+TF_CAPI_EXPORT TF_ApiDefMap *TF_NewApiDefMap(TF_Buffer *op_list_buffer, TF_Status *status);
+
+// Deletes a map; null is allowed.
+TF_CAPI_EXPORT void TF_DeleteApiDefMap(TF_ApiDefMap *apimap);
+
+// Overrides definitions with the `ApiDefs` in `text`, which is in the text format of protocol buffers; a string may also
+// stand on lines of its own, from `<<END` to `END`. Ops that the map lacks are skipped.
+//
+// After `TF_ApiDefMapGet` the map cannot be changed: `TF_FAILED_PRECONDITION`.
+TF_CAPI_EXPORT void TF_ApiDefMapPut(TF_ApiDefMap *api_def_map, const char *text, size_t text_len,
+    TF_Status *status);
+
+// Returns the serialised `ApiDef` of an op, for the caller to delete; null, without an error, if the map lacks it.
+TF_CAPI_EXPORT TF_Buffer *TF_ApiDefMapGet(TF_ApiDefMap *api_def_map, const char *name,
+    size_t name_len, TF_Status *status);
+
+// Returns all kernels as a serialised `KernelList`, for the caller to delete.
+TF_CAPI_EXPORT TF_Buffer *TF_GetAllRegisteredKernels(TF_Status *status);
+
+// Returns the kernels of an op as a serialised `KernelList`, for the caller to delete; an empty one if it has none.
+TF_CAPI_EXPORT TF_Buffer *TF_GetRegisteredKernelsForOp(const char *name, TF_Status *status);
+
+// Adds a function that gets what ops such as PrintV2 print, each text whole and with its line end, instead of the streams
+// of the process. Each listener hears everything, for the rest of the process.
+TF_CAPI_EXPORT void TF_RegisterLogListener(void (*listener)(const char*));
 
 #ifdef __cplusplus
 }  // extern "C"

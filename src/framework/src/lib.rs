@@ -4,6 +4,7 @@
 //! The framework knows the forms that ops take but not one op.
 #![forbid(unsafe_code)]
 
+mod api_def;
 mod attr;
 mod blocking;
 mod cancellation;
@@ -14,6 +15,7 @@ mod gradient;
 mod gradient_ops;
 mod inference;
 mod kernel;
+mod kernel_list;
 pub mod log;
 pub mod movement;
 mod name_hash;
@@ -37,6 +39,7 @@ mod truth;
 mod variable;
 mod wire_attr;
 
+pub use api_def::ApiDefMap;
 pub use attr::{AttrList, AttrValue, Attrs, Func};
 pub use blocking::{BlockingContext, BlockingKernel, Outputs, blocking_kernel};
 pub use cancellation::{Cancellation, CancellationToken};

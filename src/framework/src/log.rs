@@ -23,23 +23,32 @@ pub fn add_listener(listener: Listener) {
     LISTENERS.write().push(listener);
 }
 
-/// Prints `text` as it is, line ends included: to all listeners, in the order in which they came, or to
-/// `stream` if there are none. A stream that cannot be written is none of the op's business.
+/// Prints `text` as it is, line ends included: to all listeners, or to `stream` if there are none.
 pub fn print(stream: Stream, text: &str) {
+    if !tell(text) {
+        write(stream, text);
+    }
+}
+
+/// Hands `text` to all listeners, in the order in which they came; whether there are any.
+pub fn tell(text: &str) -> bool {
     // A listener may run a graph that prints, or register another one: no lock is held while it runs.
     let listeners = LISTENERS.read().clone();
     for listener in &listeners {
         listener(text);
     }
-    if listeners.is_empty() {
-        let _written = match stream {
-            Stream::Stdout => write(io::stdout().lock(), text),
-            Stream::Stderr => write(io::stderr().lock(), text),
-        };
-    }
+    !listeners.is_empty()
 }
 
-fn write(mut stream: impl Write, text: &str) -> io::Result<()> {
+/// Writes `text` to `stream`, whoever listens. A stream that cannot be written is none of the op's business.
+pub fn write(stream: Stream, text: &str) {
+    let _written = match stream {
+        Stream::Stdout => write_all(io::stdout().lock(), text),
+        Stream::Stderr => write_all(io::stderr().lock(), text),
+    };
+}
+
+fn write_all(mut stream: impl Write, text: &str) -> io::Result<()> {
     stream.write_all(text.as_bytes())?;
     stream.flush()
 }

@@ -34,6 +34,10 @@ impl OpSpec {
         OpSpec { name: name.into(), ..OpSpec::default() }
     }
 
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// `x: T`, `x: float`, `x: N * T`, `x: Tlist`, `x: Ref(T)`
     #[must_use]
     pub fn input(mut self, spec: impl Into<String>) -> OpSpec {

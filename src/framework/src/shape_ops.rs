@@ -118,33 +118,34 @@ pub fn concatenate(a: &PartialShape, b: &PartialShape) -> PartialShape {
     }
 }
 
-/// Dimensions `start .. end`, of which negative ones count from the end; `None` is the end.
+/// Dimensions `start .. end`, of which negative ones count from the end and those past the end are the end; `None`
+/// is the end.
 ///
 /// # Errors
-/// `InvalidArgument` if a bound is outside of the shape.
+/// `InvalidArgument` if a bound is still outside of the shape, or the two are out of order.
 pub fn subshape(shape: &PartialShape, start: i64, end: Option<i64>) -> Result<PartialShape> {
     let Some(dims) = shape.dims() else {
         return Ok(PartialShape::unknown());
     };
     let rank = dims.len() as i64;
+    let end = end.unwrap_or(rank);
     let resolve = |bound: i64, what: &str| {
-        let resolved = if bound < 0 { rank + bound } else { bound };
-        if resolved < 0 || (resolved > rank && what == "start") {
+        let resolved = if bound < 0 { rank + bound } else { bound.min(rank) };
+        if resolved < 0 {
             return Err(invalid!(
                 "Subshape {what} out of bounds: {bound}, for shape with rank {rank}"
             ));
         }
-        Ok(resolved.min(rank))
+        Ok(resolved)
     };
-    let start = resolve(start, "start")?;
-    let end = end.map_or(Ok(rank), |end| resolve(end, "end"))?;
-    if start > end {
+    let (first, last) = (resolve(start, "start")?, resolve(end, "end")?);
+    if first > last {
         return Err(invalid!(
-            "Subshape must have computed start <= end, but is {start} and {end} (computed from start \
+            "Subshape must have computed start <= end, but is {first} and {last} (computed from start \
              {start} and end {end} over shape with rank {rank})"
         ));
     }
-    Ok(dims[start as usize..end as usize].iter().copied().collect())
+    Ok(dims[first as usize..last as usize].iter().copied().collect())
 }
 
 /// The shape with dimension `axis` (negative ones count from the end) replaced.
@@ -337,6 +338,12 @@ mod tests {
         let s = shape(&[2, 3, 4]);
         assert_eq!(subshape(&s, 1, None).unwrap().to_string(), "[3,4]");
         assert_eq!(subshape(&s, 0, Some(-1)).unwrap().to_string(), "[2,3]");
-        assert!(subshape(&s, 4, None).is_err());
+        assert_eq!(subshape(&s, 5, Some(6)).unwrap().to_string(), "[]");
+        assert!(subshape(&s, -4, None).is_err());
+        assert_eq!(
+            subshape(&s, -1, Some(1)).unwrap_err().message(),
+            "Subshape must have computed start <= end, but is 2 and 1 (computed from start -1 and end 1 over \
+             shape with rank 3)"
+        );
     }
 }

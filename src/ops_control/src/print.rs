@@ -54,7 +54,8 @@ fn print_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         // A negative number means always.
         if first_n < 0 || calls.fetch_add(1, Ordering::Relaxed) < first_n {
             let text = summaries(ctx, 1, limit)?.concat();
-            log::print(Stream::Stderr, &format!("{message}{text}\n"));
+            // Unlike what PrintV2 says, this is not for listeners.
+            log::write(Stream::Stderr, &format!("{message}{text}\n"));
         }
         let tensor = ctx.take_input(0)?;
         ctx.set_output(0, tensor);
@@ -97,7 +98,12 @@ fn print_v2_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         let text = String::from_utf8_lossy(input.as_slice::<TString>()?[0].as_bytes()).into_owned();
         match &target {
             Target::Stream(stream) => log::print(*stream, &(text + &end)),
-            Target::Log(severity) => log::print(Stream::Stderr, &format!("{severity} {text}{end}")),
+            Target::Log(severity) => {
+                let text = text + &end;
+                if !log::tell(&text) {
+                    log::write(Stream::Stderr, &format!("{severity} {text}"));
+                }
+            }
             Target::File(path) => {
                 let file = OpenOptions::new().append(true).create(true).open(path);
                 let written = file.and_then(|mut file| file.write_all((text + &end).as_bytes()));

@@ -24,6 +24,7 @@ mod rewriter;
 mod saved_models;
 mod stats;
 mod tensor;
+pub mod text;
 pub mod wire;
 mod wire_writer;
 

@@ -130,11 +130,19 @@ pub(crate) const HEADERS: &[Header] = &[
         system: &["stddef.h"],
         includes: &["tensorflow/c/c_api.h"],
         sources: &["experimental.rs"],
+        path: "tensorflow/c/ops.h",
+        system: &["stdbool.h", "stddef.h", "stdint.h"],
+        includes: &[
+            "tensorflow/c/c_api_macros.h",
+            "tensorflow/c/tf_datatype.h",
+            "tensorflow/c/tf_status.h",
+        ],
+        sources: &["ops.rs"],
         ..NONE
     },
     Header {
         path: "tfcore.h",
-        includes: &["tensorflow/c/c_api.h"],
+        includes: &["tensorflow/c/c_api.h", "tensorflow/c/ops.h"],
         sources: &["version.rs"],
         leave_out: &["TF_Version"],
         ..NONE
