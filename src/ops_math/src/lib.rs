@@ -21,6 +21,7 @@ mod range;
 mod reduce;
 mod select;
 mod unary;
+mod unary_grad;
 
 /// Attaches the behaviour of the mathematical ops.
 pub fn register(r: &mut Registry) {
@@ -39,4 +40,5 @@ pub fn register(r: &mut Registry) {
     reduce::register(r);
     select::register(r);
     unary::register(r);
+    unary_grad::register(r);
 }

@@ -10,9 +10,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tfcore_base::{Error, Result};
-use tfcore_framework::{
-    BlockingContext, CancellationToken, Kernel, OpContext, blocking_kernel,
-};
+use tfcore_framework::{BlockingContext, CancellationToken, Kernel, OpContext, blocking_kernel};
 
 /// State on which ops wait.
 pub(crate) trait State: Send + 'static {

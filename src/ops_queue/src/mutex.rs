@@ -21,12 +21,10 @@ pub(crate) fn register(r: &mut Registry) {
     r.op("MutexLock").shape(shape_fns::scalar).cpu(|_| {
         waiting_kernel(|ctx| {
             let key = checked_handle::<Mutex>(ctx, 0)?;
-            let mutex = ctx.resources().get_or_create(
-                &key.container,
-                Mutex::TYPE,
-                &key.name,
-                || Ok(Mutex(Monitor::new(Lock { held: false }))),
-            )?;
+            let mutex =
+                ctx.resources().get_or_create(&key.container, Mutex::TYPE, &key.name, || {
+                    Ok(Mutex(Monitor::new(Lock { held: false })))
+                })?;
             Ok(Some((mutex.0.clone(), mutex.0.clone())))
         })
     });

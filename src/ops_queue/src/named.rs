@@ -53,7 +53,8 @@ impl ResourceName {
         let container = init.attrs.str("container")?;
         let first_may_be = |c: char| c.is_ascii_alphanumeric() || c == '.';
         let may_be = |c: char| first_may_be(c) || c == '-' || c == '/';
-        if !container.is_empty() && !(container.starts_with(first_may_be) && container.chars().all(may_be))
+        if !container.is_empty()
+            && !(container.starts_with(first_may_be) && container.chars().all(may_be))
         {
             return Err(invalid!("container contains invalid characters: {container}"));
         }

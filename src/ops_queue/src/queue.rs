@@ -133,8 +133,13 @@ impl QueueSpec {
                 Some(row) => {
                     let fits = own_size == Some(&size) && row.admits(&tensor.shape()[1..]);
                     if !fits {
-                        let expected: PartialShape =
-                            PartialShape::vector(size).dims().into_iter().chain(row.dims()).flatten().copied().collect();
+                        let expected: PartialShape = PartialShape::vector(size)
+                            .dims()
+                            .into_iter()
+                            .chain(row.dims())
+                            .flatten()
+                            .copied()
+                            .collect();
                         return Err(shape_mismatch(index, &expected.to_string(), tensor));
                     }
                 }

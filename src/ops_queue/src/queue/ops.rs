@@ -107,8 +107,9 @@ fn enqueue(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         let queue = find::<Queue>(ctx, 0)?;
         signature.check_inputs(1, &queue.spec.dtypes)?;
         // A client may write to a tensor that it has fed: the queue gets its own.
-        let element: Element =
-            (1..ctx.num_inputs()).map(|index| ctx.take_or_copy_input(index)).collect::<Result<_>>()?;
+        let element: Element = (1..ctx.num_inputs())
+            .map(|index| ctx.take_or_copy_input(index))
+            .collect::<Result<_>>()?;
         queue.spec.check_element(&element)?;
         let elements: SmallVec<[Element; 1]> = smallvec![element];
         Ok(Some((queue.monitor.clone(), Attempt::Enqueue(elements.into_iter()))))

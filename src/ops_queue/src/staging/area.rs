@@ -4,9 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tfcore_base::{Error, Result, cancelled, invalid};
-use tfcore_framework::{
-    Kernel, KernelInit, OpContext, Registry, Resource, kernel, shape_fns,
-};
+use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, Resource, kernel, shape_fns};
 use tfcore_tensor::Tensor;
 
 use super::{AreaSpec, Limits, byte_size, set_outputs};

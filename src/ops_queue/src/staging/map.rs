@@ -152,9 +152,18 @@ struct Tuple {
 }
 
 enum Attempt {
-    Put { key: i64, indices: Vec<i64>, values: Element },
+    Put {
+        key: i64,
+        indices: Vec<i64>,
+        values: Element,
+    },
     /// To take values of the tuple with the key, or of any, or to look at them.
-    Take { key: Option<i64>, indices: Vec<i64>, is_peek: bool, node: Arc<str> },
+    Take {
+        key: Option<i64>,
+        indices: Vec<i64>,
+        is_peek: bool,
+        node: Arc<str>,
+    },
 }
 
 /// What ops take away from a map.
