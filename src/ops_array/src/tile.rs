@@ -1,4 +1,4 @@
-//! Ops that repeat: `Tile`, `BroadcastTo`, `BroadcastArgs`.
+//! Ops that repeat: `Tile`, `BroadcastTo`, `BroadcastArgs`, `BroadcastGradientArgs`.
 
 use tfcore_base::{DType, Result, invalid, require};
 use tfcore_framework::geometry::{StridedDim, StridedView};
@@ -19,6 +19,13 @@ pub(crate) fn register(r: &mut Registry) {
     r.op("BroadcastArgs")
         .shape(broadcast_args_shape)
         .cpu_for("T", &types::indices(), |_| Ok(Box::new(broadcast_args)));
+    // `BroadcastGradientArgs(s0: T, s1: T) -> (r0: T, r1: T)`, the axes along which each of two shapes is stretched to the
+    // common one.
+    r.op("BroadcastGradientArgs").shape(broadcast_gradient_args_shape).cpu_for(
+        "T",
+        &types::indices(),
+        |_| Ok(Box::new(broadcast_gradient_args)),
+    );
 }
 
 fn tile_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -139,6 +146,12 @@ fn broadcast_args_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 }
 
 fn broadcast_args(ctx: &mut OpContext<'_>) -> Result<()> {
+    let dims: Vec<i64> = pairs(ctx)?.iter().map(|&(a, b)| if a == 1 { b } else { a }).collect();
+    set_integers(ctx, 0, &dims)
+}
+
+/// The dimensions of two shapes side by side, the shorter one with ones before it.
+fn pairs(ctx: &OpContext<'_>) -> Result<Vec<(i64, i64)>> {
     let mut shapes = Vec::with_capacity(2);
     for index in 0..2 {
         let input = ctx.input(index)?;
@@ -146,7 +159,7 @@ fn broadcast_args(ctx: &mut OpContext<'_>) -> Result<()> {
         shapes.push(input.to_i64s()?);
     }
     let rank = shapes[0].len().max(shapes[1].len());
-    let mut dims = Vec::with_capacity(rank);
+    let mut pairs = Vec::with_capacity(rank);
     for axis in 0..rank {
         let at = |shape: &[i64]| (axis + shape.len()).checked_sub(rank).map_or(1, |at| shape[at]);
         let (a, b) = (at(&shapes[0]), at(&shapes[1]));
@@ -156,18 +169,44 @@ fn broadcast_args(ctx: &mut OpContext<'_>) -> Result<()> {
             bracketed(&shapes[0]),
             bracketed(&shapes[1])
         );
-        dims.push(if a == 1 { b } else { a });
+        pairs.push((a, b));
     }
-    let out = match ctx.output_dtype(0) {
-        DType::INT64 => Tensor::from_slice(Shape::vector(rank), &dims)?,
-        // Each is one of the `int32` values that came in.
+    Ok(pairs)
+}
+
+/// Sets an output to a vector of `int32` or `int64`; each value is an axis or came in as one of that type.
+fn set_integers(ctx: &mut OpContext<'_>, index: usize, values: &[i64]) -> Result<()> {
+    let shape = Shape::vector(values.len());
+    let out = match ctx.output_dtype(index) {
+        DType::INT64 => Tensor::from_slice(shape, values)?,
         _ => {
-            let dims: Vec<i32> = dims.iter().map(|&size| size as i32).collect();
-            Tensor::from_slice(Shape::vector(rank), &dims)?
+            let values: Vec<i32> = values.iter().map(|&value| value as i32).collect();
+            Tensor::from_slice(shape, &values)?
         }
     };
-    ctx.set_output(0, out);
+    ctx.set_output(index, out);
     Ok(())
+}
+
+fn broadcast_gradient_args_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    for index in 0..2 {
+        shape_ops::with_rank(ctx.input(index), 1)?;
+        ctx.set_output(index, PartialShape::vector(Dim::UNKNOWN));
+    }
+    Ok(())
+}
+
+/// Of equal shapes neither is stretched; else an axis of size 1 counts as stretched even if it is 1 in the other shape
+/// too.
+fn broadcast_gradient_args(ctx: &mut OpContext<'_>) -> Result<()> {
+    let pairs = pairs(ctx)?;
+    let are_equal = ctx.input(0)?.to_i64s()? == ctx.input(1)?.to_i64s()?;
+    let axes = |is_one: fn(&(i64, i64)) -> bool| -> Vec<i64> {
+        let stretched = pairs.iter().enumerate().filter(|(_, pair)| !are_equal && is_one(pair));
+        stretched.map(|(axis, _)| axis as i64).collect()
+    };
+    set_integers(ctx, 0, &axes(|&(a, _)| a == 1))?;
+    set_integers(ctx, 1, &axes(|&(_, b)| b == 1))
 }
 
 fn bracketed(dims: &[i64]) -> String {
@@ -209,5 +248,26 @@ mod tests {
         assert_eq!(found.1, [5, 2, 3]);
         let message = failure("BroadcastArgs", &[int32()], &[ints(&[2]), ints(&[3])]);
         assert_eq!(message, "Incompatible shapes: [2] vs. [3]");
+    }
+
+    #[test]
+    fn axes_that_were_stretched() {
+        let cases: [(&[i32], &[i32], &[i32], &[i32]); 7] = [
+            (&[2, 3], &[3], &[], &[0]),
+            (&[2, 1, 3], &[2, 4, 1], &[1], &[2]),
+            (&[1, 1], &[1], &[0, 1], &[0, 1]),
+            (&[1, 2], &[1, 2], &[], &[]),
+            (&[], &[1, 2], &[0, 1], &[0]),
+            (&[1, 3, 1], &[1, 1, 1], &[0, 2], &[0, 1, 2]),
+            (&[1, 0], &[5, 1], &[0], &[1]),
+        ];
+        for (a, b, first, second) in cases {
+            let out = run("BroadcastGradientArgs", &[int32()], &[ints(a), ints(b)]).unwrap();
+            let found = (out[0].as_slice::<i32>().unwrap(), out[1].as_slice::<i32>().unwrap());
+            assert_eq!(found, (first, second), "{a:?} {b:?}");
+        }
+        let message = failure("BroadcastGradientArgs", &[int32()], &[ints(&[2]), ints(&[3])]);
+        assert_eq!(message, "Incompatible shapes: [2] vs. [3]");
+        assert_eq!(shapes("BroadcastGradientArgs", &[int32()], "[2];[2]", &[]), "[?];[?]");
     }
 }

@@ -22,6 +22,7 @@ mod range;
 mod reduce;
 mod select;
 mod unary;
+mod unary_grad;
 
 /// Attaches the behaviour of the mathematical ops.
 pub fn register(r: &mut Registry) {
@@ -41,4 +42,5 @@ pub fn register(r: &mut Registry) {
     reduce::register(r);
     select::register(r);
     unary::register(r);
+    unary_grad::register(r);
 }
