@@ -10,6 +10,11 @@ mod queue;
 mod shapes;
 mod staging;
 
+#[cfg(test)]
+mod harness;
+#[cfg(test)]
+mod tests;
+
 use tfcore_framework::Registry;
 
 /// Attaches the family's behaviour.

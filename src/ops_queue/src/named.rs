@@ -51,11 +51,10 @@ impl ResourceName {
 
     fn new(init: &KernelInit<'_>, default: impl FnOnce() -> Name) -> Result<ResourceName> {
         let container = init.attrs.str("container")?;
-        let first_may_be = |c: char| c.is_ascii_alphanumeric() || c == '.';
-        let may_be = |c: char| first_may_be(c) || c == '-' || c == '/';
-        if !container.is_empty()
-            && !(container.starts_with(first_may_be) && container.chars().all(may_be))
-        {
+        let may_be_first = |c: char| c.is_ascii_alphanumeric() || c == '.';
+        let may_be = |c: char| may_be_first(c) || c == '-' || c == '/';
+        let is_valid = container.starts_with(may_be_first) && container.chars().all(may_be);
+        if !is_valid && !container.is_empty() {
             return Err(invalid!("container contains invalid characters: {container}"));
         }
         let container = if container.is_empty() { DEFAULT_CONTAINER } else { container };

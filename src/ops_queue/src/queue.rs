@@ -4,6 +4,8 @@ mod batch;
 mod handles;
 mod ops;
 mod store;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

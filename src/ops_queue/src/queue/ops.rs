@@ -92,10 +92,11 @@ fn dequeued(ctx: &mut InferenceContext<'_>, batch: &PartialShape) -> Result<()> 
 }
 
 fn dequeue_many_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
-    let size = match ctx.operand_i64(1)? {
+    let size = match ctx.operand_i64s(1)?.as_deref() {
         None => Dim::fresh(),
-        Some(n) if n < 0 => return Err(invalid!("Input 'n' must be >= 0, but is {n}")),
-        Some(n) => Dim::new(n),
+        Some(&[n]) if n >= 0 => Dim::new(n),
+        Some(&[n]) => return Err(invalid!("Input 'n' must be >= 0, but is {n}")),
+        Some(_) => return Err(invalid!("Input 'n' must be one number")),
     };
     dequeued(ctx, &PartialShape::vector(size))
 }

@@ -1,6 +1,7 @@
 //! Staging areas that hand out tuples by key. A tuple may come, and go, in parts.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use tfcore_base::{Error, Result, cancelled, internal, invalid};
@@ -319,7 +320,7 @@ impl MapState {
         }
         if is_complete {
             // A tuple that is there already stays.
-            if let std::collections::btree_map::Entry::Vacant(entry) = self.complete.entry(key) {
+            if let Entry::Vacant(entry) = self.complete.entry(key) {
                 let values = values.drain(..).take(self.width).map(Some).collect();
                 entry.insert(Tuple { values, bytes: more });
                 self.bytes += more;
@@ -358,10 +359,11 @@ impl MapState {
         if tuple.values.iter().all(Option::is_some)
             && let Some(tuple) = self.incomplete.remove(&key)
         {
-            if self.complete.contains_key(&key) {
-                self.bytes -= tuple.bytes;
-            } else {
-                self.complete.insert(key, tuple);
+            match self.complete.entry(key) {
+                Entry::Vacant(entry) => {
+                    entry.insert(tuple);
+                }
+                Entry::Occupied(_) => self.bytes -= tuple.bytes,
             }
         }
         Ok(())
