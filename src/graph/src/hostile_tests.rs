@@ -260,3 +260,18 @@ fn shapes_are_not_followed_along_every_path() {
     operands.partial_shape(0).expect("no attr is missing");
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }
+
+#[test]
+fn a_name_of_many_scopes_is_one_name() {
+    let name = format!("a{}b", "/".repeat(1 << 20));
+    let mut graph = graph();
+    let start = Instant::now();
+    for prefix in ["", "again"] {
+        let options = ImportOptions { prefix: prefix.into(), ..ImportOptions::default() };
+        graph.import(graph_def(vec![node(&*name, "NoOp", &[])]), &options).expect("a valid name");
+        assert!(graph.is_name_or_scope("a") && graph.is_name_or_scope("a///"), "{prefix}");
+        assert!(!graph.is_name_or_scope("b") && !graph.is_name_or_scope(""), "{prefix}");
+    }
+    assert!(graph.is_name_or_scope("again/a/") && !graph.is_name_or_scope("agai"));
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+}
