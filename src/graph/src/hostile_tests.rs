@@ -109,6 +109,12 @@ fn rich_graph_def() -> proto::GraphDef {
     let shapes = proto::attr_value::ListValue { shape: vec![shape], ..Default::default() };
     sum.attr.insert("_output_shapes".into(), list_attr(shapes));
     sum.device = "/device:CPU:0".into();
+    let full_type = proto::FullTypeDef { type_id: 1000, ..Default::default() };
+    sum.experimental_type = Some(Box::new(full_type));
+    let names = vec!["scope/old".to_string()];
+    let debug_info =
+        proto::node_def::ExperimentalDebugInfo { original_node_names: names, ..Default::default() };
+    sum.experimental_debug_info = Some(Box::new(debug_info));
     let mut merge = node("merge", "Merge", &["a", "next"]);
     merge.attr.insert("N".into(), attr(Value::I(2)));
     let signature = proto::OpDef { name: "function".into(), ..Default::default() };
