@@ -291,7 +291,7 @@ impl Graph {
         }
         self.fanouts.push_node();
         self.first_outputs.push(self.outputs.len());
-        self.outputs.extend(outputs);
+        outputs.into_iter().for_each(|output| self.outputs.push(output));
         self.nodes.push(Arc::new(node));
     }
 

@@ -109,6 +109,12 @@ fn rich_graph_def() -> proto::GraphDef {
     let shapes = proto::attr_value::ListValue { shape: vec![shape], ..Default::default() };
     sum.attr.insert("_output_shapes".into(), list_attr(shapes));
     sum.device = "/device:CPU:0".into();
+    let full_type = proto::FullTypeDef { type_id: 1000, ..Default::default() };
+    sum.experimental_type = Some(Box::new(full_type));
+    let names = vec!["scope/old".to_string()];
+    let debug_info =
+        proto::node_def::ExperimentalDebugInfo { original_node_names: names, ..Default::default() };
+    sum.experimental_debug_info = Some(Box::new(debug_info));
     let mut merge = node("merge", "Merge", &["a", "next"]);
     merge.attr.insert("N".into(), attr(Value::I(2)));
     let signature = proto::OpDef { name: "function".into(), ..Default::default() };
@@ -334,5 +340,20 @@ fn shapes_are_not_followed_along_every_path() {
     let last = graph.node(graph.find("c29").expect("the last level"));
     let operands = NodeOperands { graph: &graph, node: last };
     operands.partial_shape(0).expect("no attr is missing");
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_name_of_many_scopes_is_one_name() {
+    let name = format!("a{}b", "/".repeat(1 << 20));
+    let mut graph = graph();
+    let start = Instant::now();
+    for prefix in ["", "again"] {
+        let options = ImportOptions { prefix: prefix.into(), ..ImportOptions::default() };
+        graph.import(graph_def(vec![node(&*name, "NoOp", &[])]), &options).expect("a valid name");
+        assert!(graph.is_name_or_scope("a") && graph.is_name_or_scope("a///"), "{prefix}");
+        assert!(!graph.is_name_or_scope("b") && !graph.is_name_or_scope(""), "{prefix}");
+    }
+    assert!(graph.is_name_or_scope("again/a/") && !graph.is_name_or_scope("agai"));
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }

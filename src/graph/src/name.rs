@@ -1,6 +1,7 @@
 //! `Name`: text that C can hold on to.
 
 use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -66,6 +67,18 @@ impl PartialEq for Name {
 }
 
 impl Eq for Name {}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Name) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Name) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
 
 impl Hash for Name {
     fn hash<H: Hasher>(&self, state: &mut H) {

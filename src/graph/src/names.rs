@@ -1,10 +1,10 @@
 //! Finding nodes by name, and telling names from scopes.
 
-use std::collections::HashMap;
+use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use hashbrown::DefaultHashBuilder;
-
+use crate::Name;
 use crate::name_table::NameTable;
 use crate::node::{Node, NodeId, SINK};
 
@@ -12,16 +12,17 @@ use crate::node::{Node, NodeId, SINK};
 #[derive(Default)]
 pub(crate) struct Names {
     table: NameTable,
-    /// Counted when somebody asks, which most programs never do. Behind a lock, as asking changes it.
-    scopes: Mutex<Scopes>,
+    /// Brought up to date when somebody asks for a scope, which most programs never do. Behind a lock, as
+    /// asking changes it.
+    sorted: Mutex<Sorted>,
 }
 
-/// How many nodes lie in each scope: in `a` and in `a/b` for a node `a/b/c`.
+/// The names in order, by which the scope `a/b` is in front of the names of all nodes in it.
 #[derive(Default)]
-struct Scopes {
-    counts: HashMap<Box<str>, u32, DefaultHashBuilder>,
-    /// The nodes below this number have been counted.
-    counted: usize,
+struct Sorted {
+    names: BTreeSet<Name>,
+    /// The nodes below this number are in it.
+    len: usize,
 }
 
 impl Names {
@@ -40,51 +41,23 @@ impl Names {
 
     /// Forgets nodes, of which the first has number `start`.
     pub(crate) fn remove(&mut self, start: usize, nodes: &[Arc<Node>]) {
+        let sorted = self.sorted.get_mut().unwrap_or_else(PoisonError::into_inner);
         for node in nodes {
             self.table.remove(&node.name, node.id.0);
+            sorted.names.remove(node.name.as_str());
         }
-        let scopes = self.scopes.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let counted = scopes.counted.saturating_sub(start).min(nodes.len());
-        nodes[..counted].iter().for_each(|node| scopes.remove(&node.name));
-        scopes.counted = scopes.counted.min(start);
+        sorted.len = sorted.len.min(start);
     }
 
-    /// Whether `name` is a scope around one of the graph's `nodes`.
+    /// Whether one of the graph's `nodes` lies in the scope `name`: `a` and `a/b` are scopes of `a/b/c`.
     pub(crate) fn is_scope(&self, nodes: &[Arc<Node>], name: &str) -> bool {
-        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-        let start = scopes.counted.max(SINK.index() + 1);
-        for node in nodes.get(start..).unwrap_or_default() {
-            scopes.add(&node.name);
-        }
-        scopes.counted = nodes.len();
-        scopes.counts.contains_key(name)
+        let mut sorted = self.sorted.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = sorted.len.max(SINK.index() + 1);
+        let new = nodes.get(start..).unwrap_or_default();
+        sorted.names.extend(new.iter().map(|node| node.name.clone()));
+        sorted.len = nodes.len();
+        let scope = [name, "/"].concat();
+        let from = (Bound::Included(scope.as_str()), Bound::Unbounded);
+        sorted.names.range::<str, _>(from).next().is_some_and(|first| first.starts_with(&scope))
     }
-}
-
-impl Scopes {
-    fn add(&mut self, name: &str) {
-        for scope in scopes_of(name) {
-            match self.counts.get_mut(scope) {
-                Some(count) => *count += 1,
-                None => {
-                    self.counts.insert(scope.into(), 1);
-                }
-            }
-        }
-    }
-
-    fn remove(&mut self, name: &str) {
-        for scope in scopes_of(name) {
-            if let Some(count) = self.counts.get_mut(scope) {
-                *count -= 1;
-                if *count == 0 {
-                    self.counts.remove(scope);
-                }
-            }
-        }
-    }
-}
-
-fn scopes_of(name: &str) -> impl Iterator<Item = &str> {
-    name.match_indices('/').map(|(end, _)| &name[..end])
 }
