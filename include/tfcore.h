@@ -1,7 +1,7 @@
 #ifndef TFCORE_H_
 #define TFCORE_H_
 
-#include "tensorflow/c/c_api.h"
+#include "tensorflow/c/c_api_experimental.h"
 
 
 

@@ -14,6 +14,7 @@ mod functions;
 mod lift;
 #[cfg(test)]
 mod loop_tests;
+mod mutated;
 mod parallel;
 mod place;
 mod plan;
