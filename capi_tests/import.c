@@ -1,6 +1,7 @@
 /* GraphDef import: every option, every result, and that a failed import leaves no trace. */
 #include "nodes.h"
 #include "pb.h"
+#include "tensorflow/c/c_api_experimental.h"
 
 static TF_Buffer *graph_def(TF_Graph *g) {
   TF_Buffer *buffer = TF_NewBuffer();
@@ -599,6 +600,103 @@ static void round_trip(void) {
   TF_DeleteGraph(g);
 }
 
+/* x of shape [2,3], and `noted` as the `_output_shapes` of neg = -x; takes `noted`, an AttrValue, over. */
+static TF_Buffer *with_noted_shapes(Pb noted) {
+  Pb graph = {0}, x = pb_node("x", "Placeholder"), neg = pb_node("neg", "Neg"), shape = {0};
+  for (int size = 2; size <= 3; size++) {
+    Pb dim = {0};
+    pb_int(&dim, 1, size);
+    pb_message(&shape, 2, dim);
+  }
+  Pb value = {0};
+  pb_message(&value, 7, shape);
+  pb_attr(&x, "shape", value);
+  pb_attr_type(&x, "dtype", TF_FLOAT);
+  pb_string(&neg, 3, "x");
+  pb_attr_type(&neg, "T", TF_FLOAT);
+  pb_attr(&neg, "_output_shapes", noted);
+  pb_message(&graph, 1, x);
+  pb_message(&graph, 1, neg);
+  return pb_buffer(graph);
+}
+
+/* An AttrValue: a list of as many shapes as there are sizes, each of rank 1. */
+static Pb list_of_vectors(int count, const int64_t *sizes) {
+  Pb list = {0}, value = {0};
+  for (int i = 0; i < count; i++) {
+    Pb dim = {0}, shape = {0};
+    pb_int(&dim, 1, sizes[i]);
+    pb_message(&shape, 2, dim);
+    pb_message(&list, 7, shape);
+  }
+  pb_message(&value, 1, list);
+  return value;
+}
+
+static void noted_shapes(void) {
+  TF_Graph *g = TF_NewGraph();
+  Pb unknown = {0}, list = {0}, no_list = {0};
+  pb_int(&unknown, 3, 1);
+  pb_message(&list, 7, unknown);
+  Pb value = {0};
+  pb_message(&value, 1, list);
+  import(g, with_noted_shapes(value), with_prefix("fits"));
+  CHECK_OK(status);
+  TF_Operation *neg = by_name(g, "fits/neg");
+  CHECK_INT(TF_GraphGetTensorNumDims(g, output(neg, 0), status), 2);
+  TF_AttrMetadata metadata = TF_OperationGetAttrMetadata(neg, "_output_shapes", status);
+  CHECK_CODE(status, TF_INVALID_ARGUMENT); /* it is gone */
+  (void)metadata;
+  pb_int(&no_list, 3, 7);
+  import(g, with_noted_shapes(no_list), with_prefix("other"));
+  CHECK_OK(status);
+  int64_t kept = 0;
+  TF_OperationGetAttrInt(by_name(g, "other/neg"), "_output_shapes", &kept, status);
+  CHECK_OK(status);
+  CHECK_INT(kept, 7);
+
+  import_fails(g, with_noted_shapes(list_of_vectors(1, (int64_t[]){4})), TF_NewImportGraphDefOptions(), TF_INVALID_ARGUMENT,
+               "Node 'neg' has an _output_shapes attribute inconsistent with the GraphDef for output #0");
+  import_fails(g, with_noted_shapes(list_of_vectors(0, NULL)), TF_NewImportGraphDefOptions(), TF_INVALID_ARGUMENT,
+               "Node 'neg' has 1 outputs but the _output_shapes attribute specifies shapes for 0 outputs");
+  import_fails(g, with_noted_shapes(list_of_vectors(1, (int64_t[]){-5})), TF_NewImportGraphDefOptions(), TF_INVALID_ARGUMENT,
+               "has an invalid _output_shapes attribute (shape #0 error:'Shape [-5] has dimensions with values below -1");
+  TF_DeleteGraph(g);
+}
+
+static void unknown_colocation_allowed(void) {
+  TF_Graph *g = TF_NewGraph();
+  Pb graph = {0}, node = pb_node("y", "NoOp"), list = {0}, value = {0};
+  pb_string(&list, 2, "loc:@ghost");
+  pb_message(&value, 1, list);
+  pb_attr(&node, "_class", value);
+  pb_message(&graph, 1, node);
+  TF_ImportGraphDefOptions *options = with_prefix("p");
+  TF_ImportGraphDefOptionsSetValidateColocationConstraints(options, 0);
+  import(g, pb_buffer(graph), options);
+  CHECK_OK(status);
+  by_name(g, "p/y");
+  TF_DeleteGraph(g);
+}
+
+static void prefix_of_a_slash(void) {
+  TF_Graph *g = TF_NewGraph();
+  import_fails(g, sample(), with_prefix("/"), TF_INVALID_ARGUMENT,
+               "Imported node name prefix '/' would lead to invalid node names");
+  TF_DeleteGraph(g);
+}
+
+static void negative_producer(void) {
+  TF_Graph *g = TF_NewGraph();
+  Pb graph = {0}, versions = {0};
+  pb_graph_node(&graph, "n", "NoOp", NULL, NULL);
+  pb_int(&versions, 1, -1);
+  pb_message(&graph, 4, versions);
+  import_fails(g, pb_buffer(graph), TF_NewImportGraphDefOptions(), TF_INVALID_ARGUMENT,
+               "GraphDef producer version -1 below min producer 0 supported by TensorFlow 2.21.0.");
+  TF_DeleteGraph(g);
+}
+
 static void delete_of_unused_options(void) {
   TF_ImportGraphDefOptions *options = with_prefix("unused");
   TF_ImportGraphDefOptionsAddReturnOutput(options, "x", 0);
@@ -611,4 +709,5 @@ CASES(CASE(plain), CASE(empty_graph_def), CASE(prefixes), CASE(name_exists), CAS
       CASE(return_outputs_and_operations), CASE(bad_return_values), CASE(unused_mappings), CASE(invalid_bytes),
       CASE(bad_nodes), CASE(bad_attrs), CASE(long_cycle), CASE(shapes_are_inferred), CASE(placeholders_of_old_graphs), CASE(versions),
       CASE(defaults_are_filled_in), CASE(nodes_in_any_order), CASE(colocation_follows_the_prefix),
-      CASE(unknown_colocation), CASE(round_trip), CASE(delete_of_unused_options))
+      CASE(unknown_colocation), CASE(unknown_colocation_allowed), CASE(noted_shapes), CASE(prefix_of_a_slash),
+      CASE(negative_producer), CASE(round_trip), CASE(delete_of_unused_options))

@@ -3,6 +3,7 @@
 
 #include "tensorflow/c/c_api.h"
 #include "tensorflow/c/ops.h"
+#include "tensorflow/c/c_api_experimental.h"
 
 
 

@@ -1,14 +1,92 @@
-//! `c_api_experimental.h`.
+//! `c_api_experimental.h`, as far as it is about graphs, functions and ops: text, questions about ops, ready-made
+//! options.
 
-use std::ffi::c_char;
+use std::collections::HashSet;
+use std::ffi::{c_char, c_int};
 use std::ptr;
+use std::sync::LazyLock;
 
-use tfcore_base::internal;
+use parking_lot::Mutex;
+use tfcore_base::{internal, invalid, not_found};
+use tfcore_framework::{ArgKind, AttrValue, Attrs, graph_to_text};
+use tfcore_graph::{Graph, Name};
+use tfcore_proto as proto;
 
 use super::function::TF_Function;
 use super::graph::TF_Graph;
-use super::handle::{get, guard, put, quiet, text};
+use super::handle::{count, get, get_mut, guard, put, quiet, slice, text};
+use super::import::{TF_ImportGraphDefOptions, change};
+use super::tf_buffer::{self, TF_Buffer};
+use super::tf_datatype::TF_DataTypeNumber;
 use super::tf_status::TF_Status;
+use crate::ops;
+
+/// The attrs of an op that is no operation of any graph.
+pub struct TF_AttrBuilder {
+    op: String,
+    attrs: Attrs,
+}
+
+/// Returns a serialised `ConfigProto` for the caller to delete: whether to compile with XLA, which this library does
+/// not do, whether a GPU's memory is taken as needed, and the number of CPU devices.
+#[unsafe(no_mangle)]
+pub extern "C" fn TF_CreateConfig(
+    enable_xla_compilation: u8,
+    gpu_memory_allow_growth: u8,
+    num_cpu_devices: u32,
+) -> *mut TF_Buffer {
+    quiet(ptr::null_mut(), || {
+        // The levels `ON_1` and `OFF`.
+        let global_jit_level = if enable_xla_compilation != 0 { 1 } else { -1 };
+        let message = proto::ConfigProto {
+            device_count: [("CPU".to_string(), num_cpu_devices as i32)].into(),
+            inter_op_parallelism_threads: 1,
+            gpu_options: Some(proto::GPUOptions {
+                allow_growth: gpu_memory_allow_growth != 0,
+                ..Default::default()
+            }),
+            graph_options: Some(proto::GraphOptions {
+                optimizer_options: Some(proto::OptimizerOptions {
+                    global_jit_level,
+                    ..Default::default()
+                }),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        Ok(tf_buffer::new(&message))
+    })
+}
+
+/// Returns a serialised `RunOptions` for the caller to delete, with or without a full trace.
+#[unsafe(no_mangle)]
+pub extern "C" fn TF_CreateRunOptions(enable_full_trace: u8) -> *mut TF_Buffer {
+    quiet(ptr::null_mut(), || {
+        let trace_level = match enable_full_trace {
+            0 => proto::RunOptions::NO_TRACE,
+            _ => proto::RunOptions::FULL_TRACE,
+        };
+        Ok(tf_buffer::new(&proto::RunOptions { trace_level, ..Default::default() }))
+    })
+}
+
+/// Returns the graph as text and stores its length. The caller frees the text with `free`.
+///
+/// # Safety
+/// `graph` must be live, `len` valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_GraphDebugString(
+    graph: *mut TF_Graph,
+    len: *mut usize,
+) -> *const c_char {
+    quiet(ptr::null(), || {
+        // SAFETY: as the caller promises.
+        let text = graph_to_text(&unsafe { get(graph, "graph")? }.shared.lock().to_proto());
+        // SAFETY: as the caller promises.
+        unsafe { put(len, text.len(), "len")? };
+        Ok(tf_buffer::malloc_text(&text))
+    })
+}
 
 /// Returns the function as text for people and stores its length in `len`. The caller frees it with
 /// `free`.
@@ -25,17 +103,7 @@ pub unsafe extern "C" fn TF_FunctionDebugString(
         let text = unsafe { get(func, "func")? }.function.to_string();
         // SAFETY: as the caller promises.
         unsafe { put(len, text.len(), "len")? };
-        // SAFETY: malloc of a positive size; the caller frees the block with `free`.
-        let copy: *mut c_char = unsafe { libc::malloc(text.len() + 1) }.cast();
-        if copy.is_null() {
-            return Err(internal!("no memory for {} bytes", text.len()));
-        }
-        // SAFETY: the block has room for the text and the NUL behind it.
-        unsafe {
-            ptr::copy_nonoverlapping(text.as_ptr().cast(), copy, text.len());
-            copy.add(text.len()).write(0);
-        }
-        Ok(copy)
+        Ok(tf_buffer::malloc_text(&text).cast_mut())
     })
 }
 
@@ -59,4 +127,183 @@ pub unsafe extern "C" fn TF_GraphRemoveFunction(
     };
     // SAFETY: as the caller promises.
     unsafe { guard(status, (), body) }
+}
+
+/// Whether operations may be colocated only with operations of the same `GraphDef`, which is so by default.
+///
+/// # Safety
+/// `opts` must be live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_ImportGraphDefOptionsSetValidateColocationConstraints(
+    opts: *mut TF_ImportGraphDefOptions,
+    enable: u8,
+) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        change(opts, |opts| {
+            opts.options.validate_colocation = enable != 0;
+            Ok(())
+        });
+    }
+}
+
+/// Sets the status to `TF_INTERNAL` with this message.
+///
+/// # Safety
+/// `status` must be live, `errMsg` a NUL-terminated string.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn TF_MakeInternalErrorStatus(status: *mut TF_Status, errMsg: *const c_char) {
+    // SAFETY: as the caller promises.
+    let body = || Err(internal!("{}", unsafe { text(errMsg, "errMsg")? }));
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, (), body) }
+}
+
+/// Returns the attrs of an op, none set yet.
+///
+/// # Safety
+/// `op_name` must be a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_NewAttrBuilder(op_name: *const c_char) -> *mut TF_AttrBuilder {
+    quiet(ptr::null_mut(), || {
+        // SAFETY: as the caller promises.
+        let op = unsafe { text(op_name, "op_name")? }.into_owned();
+        Ok(Box::into_raw(Box::new(TF_AttrBuilder { op, attrs: Attrs::new() })))
+    })
+}
+
+/// Deletes a builder; null is allowed.
+///
+/// # Safety
+/// `builder` must be null or live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_DeleteAttrBuilder(builder: *mut TF_AttrBuilder) {
+    if !builder.is_null() {
+        // SAFETY: the caller hands the builder over.
+        drop(unsafe { Box::from_raw(builder) });
+    }
+}
+
+/// Sets a type attr.
+///
+/// # Safety
+/// `builder` must be live, `attr_name` a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_AttrBuilderSetType(
+    builder: *mut TF_AttrBuilder,
+    attr_name: *const c_char,
+    value: TF_DataTypeNumber,
+) {
+    quiet((), || {
+        // SAFETY: as the caller promises.
+        let (builder, name) =
+            unsafe { (get_mut(builder, "builder")?, text(attr_name, "attr_name")?) };
+        builder.attrs.set(&*name, AttrValue::Type(value.dtype()?));
+        Ok(())
+    });
+}
+
+/// Sets an attr that is a list of types.
+///
+/// # Safety
+/// `builder` must be live, `attr_name` a NUL-terminated string, `values` readable for `num_values` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_AttrBuilderSetTypeList(
+    builder: *mut TF_AttrBuilder,
+    attr_name: *const c_char,
+    values: *const TF_DataTypeNumber,
+    num_values: c_int,
+) {
+    quiet((), || {
+        // SAFETY: as the caller promises.
+        let (builder, name, values) = unsafe {
+            let values = slice(values, count(num_values, "num_values")?, "values")?;
+            (get_mut(builder, "builder")?, text(attr_name, "attr_name")?, values)
+        };
+        let dtypes: tfcore_base::Result<Vec<_>> =
+            values.iter().map(|value| value.dtype()).collect();
+        builder.attrs.set(&*name, AttrValue::types(dtypes?));
+        Ok(())
+    });
+}
+
+/// Checks that a device type, such as "CPU", has a kernel for the op with these attrs.
+///
+/// Reports `TF_NOT_FOUND` if it has none, `TF_INVALID_ARGUMENT` if an attr is missing that tells.
+///
+/// # Safety
+/// `builder` and `status` must be live, `device_type` a NUL-terminated string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_AttrBuilderCheckCanRunOnDevice(
+    builder: *mut TF_AttrBuilder,
+    device_type: *const c_char,
+    status: *mut TF_Status,
+) {
+    let body = || {
+        // SAFETY: as the caller promises.
+        let (builder, device) =
+            unsafe { (get(builder, "builder")?, text(device_type, "device_type")?) };
+        ops::registry().check_kernel(&device, &builder.op, &builder.attrs)
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, (), body) }
+}
+
+/// Returns the name of the attr that counts the tensors of an input which is a list of one type, such as "N" of AddN. It
+/// lives for ever. Null if there is none: `TF_NOT_FOUND`, or `TF_INVALID_ARGUMENT` if the op has no such input.
+///
+/// # Safety
+/// `op_name` must be a NUL-terminated string, `status` live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_GetNumberAttrForOpListInput(
+    op_name: *const c_char,
+    input_index: c_int,
+    status: *mut TF_Status,
+) -> *const c_char {
+    let body = || {
+        // SAFETY: as the caller promises.
+        let name = unsafe { text(op_name, "op_name")? };
+        let op = ops::registry().def(&name);
+        let op = op.ok_or_else(|| not_found!("{}", Graph::unknown_op(&name)))?;
+        let input = usize::try_from(input_index).ok().and_then(|index| op.inputs.get(index));
+        let input = input.ok_or_else(|| invalid!("{input_index} out of range for {name}"))?;
+        match &input.kind {
+            ArgKind::FixedTimes(_, number) | ArgKind::AttrTimes { number, .. } => {
+                Ok(lasting(number))
+            }
+            _ => Err(not_found!("{name} does not have number_attr() defined.")),
+        }
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, ptr::null(), body) }
+}
+
+/// The address of a copy of `text` that is never freed; there is one copy of each.
+fn lasting(text: &str) -> *const c_char {
+    static COPIES: LazyLock<Mutex<HashSet<Name>>> = LazyLock::new(Mutex::default);
+    let mut copies = COPIES.lock();
+    if let Some(copy) = copies.get(text) {
+        return copy.as_ptr();
+    }
+    let copy = Name::new(text);
+    let address = copy.as_ptr();
+    copies.insert(copy);
+    address
+}
+
+/// Returns 1 if the op has state or side effects, else 0. Reports `TF_NOT_FOUND` for an op that nobody knows.
+///
+/// # Safety
+/// `op_type` must be a NUL-terminated string, `status` live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_OpIsStateful(op_type: *const c_char, status: *mut TF_Status) -> c_int {
+    let body = || {
+        // SAFETY: as the caller promises.
+        let name = unsafe { text(op_type, "op_type")? };
+        let op = ops::registry().def(&name);
+        Ok(op.ok_or_else(|| not_found!("{}", Graph::unknown_op(&name)))?.is_stateful.into())
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, 0, body) }
 }

@@ -2,8 +2,8 @@
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 use parking_lot::{Mutex, MutexGuard};
 use tfcore_base::{Result, invalid, not_found, out_of_range};
@@ -14,6 +14,7 @@ use tfcore_tensor::PartialShape;
 
 use super::arena::Arena;
 use super::handle::{count, get, get_mut, guard, quiet, slice, slice_mut, text, to_int};
+use super::mutate::{Sessions, Taken};
 use super::tf_buffer::{TF_Buffer, fill, fill_with};
 use super::tf_status::TF_Status;
 use super::while_loop::PendingLoop;
@@ -45,6 +46,7 @@ pub(crate) struct GraphState {
     /// The operations that C has been handed, by node; null where it has not asked yet.
     handles: Vec<*mut TF_Operation>,
     operations: Arena<TF_Operation>,
+    sessions: Sessions,
 }
 
 // SAFETY: the operations are only made under the lock and freed with it, and immutable in between.
@@ -55,7 +57,12 @@ impl SharedGraph {
         let graph = Graph::new(ops::registry().clone());
         Arc::new(SharedGraph {
             num_ids: AtomicUsize::new(graph.num_ids()),
-            state: Mutex::new(GraphState { graph, handles: Vec::new(), operations: Arena::new() }),
+            state: Mutex::new(GraphState {
+                graph,
+                handles: Vec::new(),
+                operations: Arena::new(),
+                sessions: Sessions::default(),
+            }),
         })
     }
 
@@ -92,6 +99,15 @@ impl GraphGuard<'_> {
             });
         }
         *handle
+    }
+
+    pub(crate) fn add_session(&mut self, session: Weak<Taken>) {
+        self.state.sessions.add(session);
+    }
+
+    /// Notes that a node was changed by `action`, for those sessions that have it already.
+    pub(crate) fn record_mutation(&self, id: NodeId, action: &str) {
+        self.state.sessions.record_mutation(&self.state.graph, id, action);
     }
 
     pub(crate) fn output(&mut self, output: OutputRef) -> TF_Output {

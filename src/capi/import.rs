@@ -15,7 +15,7 @@ use crate::ops;
 /// How a GraphDef is brought into a graph.
 #[derive(Default)]
 pub struct TF_ImportGraphDefOptions {
-    options: ImportOptions,
+    pub(crate) options: ImportOptions,
     /// Operations of the graph, which is known only when the import begins.
     input_map: Vec<(TensorRef, TF_Output)>,
     control_map: Vec<(TensorRef, *mut TF_Operation)>,
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn TF_DeleteImportGraphDefOptions(opts: *mut TF_ImportGrap
 ///
 /// # Safety
 /// `opts` must be null or live.
-unsafe fn change(
+pub(crate) unsafe fn change(
     opts: *mut TF_ImportGraphDefOptions,
     body: impl FnOnce(&mut TF_ImportGraphDefOptions) -> Result<()>,
 ) {

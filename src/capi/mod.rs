@@ -15,6 +15,8 @@ pub mod gradients;
 pub mod graph;
 pub mod handle;
 pub mod import;
+mod log;
+pub mod mutate;
 pub mod operation;
 pub mod ops;
 pub mod registry;

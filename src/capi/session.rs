@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tfcore_base::{Result, invalid, not_found, unimplemented_error};
@@ -14,6 +14,7 @@ use tfcore_tensor::Tensor;
 
 use super::graph::{SharedGraph, TF_Graph, TF_Operation, TF_Output};
 use super::handle::{count, get, get_mut, guard, slice, slice_mut, text};
+use super::mutate::Taken;
 use super::tf_buffer::{TF_Buffer, bytes, fill};
 use super::tf_status::TF_Status;
 use super::tf_tensor::TF_Tensor;
@@ -30,8 +31,7 @@ pub struct TF_SessionOptions {
 pub struct TF_Session {
     graph: Arc<SharedGraph>,
     session: Session,
-    /// How many nodes of the graph the session has taken in.
-    taken: AtomicUsize,
+    taken: Arc<Taken>,
     /// Off once the client has extended the session itself.
     extends_itself: AtomicBool,
 }
@@ -43,15 +43,19 @@ impl TF_Session {
 
     /// Takes in the nodes that are new in the graph.
     fn extend(&self) -> Result<()> {
+        self.taken.warn_of_mutation();
         let graph = self.graph.lock();
         self.session.extend(&graph)?;
-        self.taken.store(graph.num_ids(), Ordering::Release);
+        self.taken.set_nodes(graph.num_ids());
         Ok(())
     }
 
     fn extend_if_needed(&self) -> Result<()> {
-        let is_current = self.taken.load(Ordering::Acquire) == self.graph.num_ids();
-        if is_current || !self.extends_itself.load(Ordering::Relaxed) {
+        if !self.extends_itself.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.taken.warn_of_mutation();
+        if self.taken.nodes() == self.graph.num_ids() {
             return Ok(());
         }
         self.extend()
@@ -138,10 +142,12 @@ pub unsafe extern "C" fn TF_NewSession(
             ));
         }
         let config = SessionConfig::from_proto(&options.config)?;
+        let taken = Arc::new(Taken::default());
+        graph.shared.lock().add_session(Arc::downgrade(&taken));
         Ok(Box::into_raw(Box::new(TF_Session {
             graph: graph.shared.clone(),
             session: Session::new(ops::registry().clone(), &config),
-            taken: AtomicUsize::new(0),
+            taken,
             extends_itself: AtomicBool::new(true),
         })))
     };

@@ -1,6 +1,6 @@
 //! `tf_buffer.h`: blocks of bytes with a deallocator.
 
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 use std::ptr;
 
 use tfcore_base::{Result, invalid};
@@ -77,6 +77,12 @@ pub(crate) unsafe fn fill_with(buffer: *mut TF_Buffer, bytes: &[u8]) -> Result<(
     }
     *buffer = TF_Buffer::of(bytes);
     Ok(())
+}
+
+/// A NUL-terminated copy of `text`, for the caller to free with `free`.
+pub(crate) fn malloc_text(text: &str) -> *const c_char {
+    let bytes = [text.as_bytes(), b"\0"].concat();
+    TF_Buffer::of(&bytes).data.cast()
 }
 
 /// A new buffer with a serialised message, for the caller to delete.

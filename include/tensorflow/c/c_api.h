@@ -397,6 +397,53 @@ TF_CAPI_EXPORT int TF_OperationGetAttrNameLength(TF_Operation *oper, int i);
 TF_CAPI_EXPORT void TF_OperationGetAttrName(TF_Operation *oper, int i, char *output,
     TF_Status *status);
 
+// Makes `new_src` feed an input, in place of the output that does. The types are checked when a session takes the
+// operation in, and so is that no cycle is closed.
+//
+// Reports `TF_OUT_OF_RANGE` if there is no such output or input, and `TF_INVALID_ARGUMENT` if the shapes contradict
+// each other; the edge is then as it was.
+TF_CAPI_EXPORT void TF_UpdateEdge(TF_Graph *graph, TF_Output new_src, TF_Input dst,
+    TF_Status *status);
+
+// Makes `op` run after `input`.
+TF_CAPI_EXPORT void TF_AddOperationControlInput(TF_Graph *graph, TF_Operation *op,
+    TF_Operation *input);
+
+// Removes all control inputs of `op`.
+TF_CAPI_EXPORT void TF_RemoveAllControlInputs(TF_Graph *graph, TF_Operation *op);
+
+// Sets an attr of `op` to a serialised `AttrValue`. Whether the op declares such an attr is not checked; the types of
+// inputs and outputs follow.
+TF_CAPI_EXPORT void TF_SetAttr(TF_Graph *graph, TF_Operation *op, const char *attr_name,
+    TF_Buffer *attr_value_proto, TF_Status *status);
+
+// Removes an attr of `op`; one that it does not have is no error.
+TF_CAPI_EXPORT void TF_ClearAttr(TF_Graph *graph, TF_Operation *op, const char *attr_name,
+    TF_Status *status);
+
+// Sets the full type of `op` to a serialised `FullTypeDef`; to an empty one, if the bytes are none.
+TF_CAPI_EXPORT void TF_SetFullType(TF_Graph *graph, TF_Operation *op,
+    const TF_Buffer *full_type_proto);
+
+// Requests a device for `op`; an empty name requests none. The name is checked when a session places the operation.
+TF_CAPI_EXPORT void TF_SetRequestedDevice(TF_Graph *graph, TF_Operation *op, const char *device);
+
+// Sets whether operations that are added from now on must have a shape function, as they must by default.
+TF_CAPI_EXPORT void TF_SetRequireShapeInferenceFns(TF_Graph *graph, bool require);
+
+// Computes an output that depends on constants and static shapes only. Returns 1 and stores its value, for the caller
+// to delete, or 0 and null if it cannot be told before a run; that is no error.
+TF_CAPI_EXPORT uint8_t TF_TryEvaluateConstant(TF_Graph *graph, TF_Output output, TF_Tensor **result,
+    TF_Status *status);
+
+// Returns what is known of the values behind a resource handle, as a serialised
+// `CppShapeInferenceResult.HandleData` for the caller to delete; null if nothing is, or there is no such output.
+TF_CAPI_EXPORT TF_Buffer *TF_GetHandleShapeAndType(TF_Graph *graph, TF_Output output);
+
+// Sets what is known of the values behind a resource handle to a serialised `CppShapeInferenceResult.HandleData`.
+TF_CAPI_EXPORT void TF_SetHandleShapeAndType(TF_Graph *graph, TF_Output output, const void *proto,
+    size_t proto_len, TF_Status *status);
+
 // Returns options without any effect.
 TF_CAPI_EXPORT TF_ImportGraphDefOptions *TF_NewImportGraphDefOptions(void);
 
@@ -443,8 +490,7 @@ TF_CAPI_EXPORT void TF_ImportGraphDefOptionsAddReturnOperation(TF_ImportGraphDef
     const char *oper_name);
 
 // Returns how many operations have been asked for.
-
-    TF_CAPI_EXPORT int TF_ImportGraphDefOptionsNumReturnOperations(const TF_ImportGraphDefOptions *opts);
+TF_CAPI_EXPORT int TF_ImportGraphDefOptionsNumReturnOperations(const TF_ImportGraphDefOptions *opts);
 
 // Stores the outputs that were asked for, in order.
 TF_CAPI_EXPORT void TF_ImportGraphDefResultsReturnOutputs(TF_ImportGraphDefResults *results,
@@ -455,8 +501,7 @@ TF_CAPI_EXPORT void TF_ImportGraphDefResultsReturnOperations(TF_ImportGraphDefRe
     int *num_opers, TF_Operation ***opers);
 
 // Stores the keys of input mappings that were not used and name nothing in the GraphDef.
-
-    TF_CAPI_EXPORT void TF_ImportGraphDefResultsMissingUnusedInputMappings(TF_ImportGraphDefResults *results,
+TF_CAPI_EXPORT void TF_ImportGraphDefResultsMissingUnusedInputMappings(TF_ImportGraphDefResults *results,
     int *num_missing_unused_input_mappings, const char ***src_names, int **src_indexes);
 
 // Deletes results with their arrays; null is allowed.
@@ -468,8 +513,7 @@ TF_CAPI_EXPORT TF_ImportGraphDefResults *TF_GraphImportGraphDefWithResults(TF_Gr
     const TF_Buffer *graph_def, const TF_ImportGraphDefOptions *options, TF_Status *status);
 
 // Not available: the buffer would hold a C++ object. Reports `TF_UNIMPLEMENTED`.
-
-    TF_CAPI_EXPORT TF_ImportGraphDefResults *TF_GraphImportGraphDefWithResultsNoSerialization(TF_Graph *_graph,
+TF_CAPI_EXPORT TF_ImportGraphDefResults *TF_GraphImportGraphDefWithResultsNoSerialization(TF_Graph *_graph,
     const TF_Buffer *_graph_def, const TF_ImportGraphDefOptions *_options, TF_Status *status);
 
 // Imports a serialised GraphDef and stores the outputs that the options ask for.

@@ -34,6 +34,7 @@ mod tensor_attr;
 mod tensor_proto;
 #[doc(hidden)]
 pub mod testing;
+mod text_format;
 mod text_proto;
 mod truth;
 mod variable;
@@ -63,5 +64,6 @@ pub use resource::{DEFAULT_CONTAINER, Resource, ResourceManager, StepContainer};
 pub use sum::{AddAssign, add_assign, add_assign_of_number};
 pub use tensor_attr::{TensorAttr, summarize_values};
 pub use tensor_proto::{tensor_from_proto, tensor_to_proto};
+pub use text_format::{function_to_text, graph_to_text};
 pub use truth::truth;
 pub use variable::Variable;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use tfcore_base::{DType, Result, already_exists, invalid};
+use tfcore_base::{DType, Result, already_exists, invalid, not_found};
 
 use crate::gradient::{Gradient, GradientFn};
 use crate::inference::InferenceContext;
@@ -176,6 +176,38 @@ impl Registry {
         }
     }
 
+    /// Checks that a device type, which need not be one that this library knows, has a kernel for the op `name` with these attrs.
+    ///
+    /// # Errors
+    /// `NotFound` with a list of the kernels that there are, `InvalidArgument` if an attr is missing that tells.
+    pub fn check_kernel(&self, device: &str, name: &str, attrs: &Attrs) -> Result<()> {
+        let kernels = self.kernels(name);
+        for def in kernels.iter().filter(|def| def.device.name() == device) {
+            if let Some((attr, _)) = def.constraints.iter().find(|(attr, _)| !attrs.contains(attr))
+            {
+                return Err(invalid!(
+                    "OpKernel '{name}' has constraint on attr '{attr}' not in NodeDef '[{}]'",
+                    attrs_text(attrs)
+                ));
+            }
+            if def.matches(attrs) {
+                return Ok(());
+            }
+        }
+        let mismatch = match kernels.is_empty() {
+            true => String::new(),
+            false => format!(
+                " (OpKernel was found, but attributes didn't match) Requested Attributes: {}\n\t",
+                attrs_text(attrs)
+            ),
+        };
+        Err(not_found!(
+            "No registered '{name}' OpKernel for {device} devices compatible with node {{{{node \
+             {name}}}}}\n\t{mismatch}.  Registered:{}",
+            kernels_text(&kernels)
+        ))
+    }
+
     /// Builds the kernel of a node.
     ///
     /// # Errors
@@ -195,31 +227,41 @@ impl Registry {
 }
 
 fn no_kernel(init: &KernelInit<'_>, kernels: &[KernelDef]) -> tfcore_base::Error {
-    let attrs: Vec<String> = init
-        .attrs
+    invalid!(
+        "No OpKernel was registered to support Op '{}' used by {{{{node {}}}}} with these attrs: [{}]\n\
+         Registered devices: [CPU]\nRegistered kernels:\n{}",
+        init.op.name,
+        init.name,
+        attrs_text(init.attrs),
+        kernels_text(kernels)
+    )
+}
+
+/// The attrs that an op may declare.
+fn attrs_text(attrs: &Attrs) -> String {
+    let attrs: Vec<String> = attrs
         .iter()
         .filter(|(name, _)| !name.starts_with('_'))
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
-    let mut known = String::new();
+    attrs.join(", ")
+}
+
+/// A line for each kernel.
+fn kernels_text(kernels: &[KernelDef]) -> String {
+    if kernels.is_empty() {
+        return "  <no registered kernels>\n".to_string();
+    }
+    let mut text = String::new();
     for def in kernels {
-        known.push_str(&format!("  device='{}'", def.device.name()));
+        text.push_str(&format!("  device='{}'", def.device.name()));
         for (name, allowed) in &def.constraints {
             let names: Vec<String> = allowed.iter().map(|dtype| dtype.enum_name()).collect();
-            known.push_str(&format!("; {name} in [{}]", names.join(", ")));
+            text.push_str(&format!("; {name} in [{}]", names.join(", ")));
         }
-        known.push('\n');
+        text.push('\n');
     }
-    if known.is_empty() {
-        known.push_str("  <no registered kernels>\n");
-    }
-    invalid!(
-        "No OpKernel was registered to support Op '{}' used by {{{{node {}}}}} with these attrs: [{}]\n\
-         Registered devices: [CPU]\nRegistered kernels:\n{known}",
-        init.op.name,
-        init.name,
-        attrs.join(", ")
-    )
+    text
 }
 
 /// The builder that attaches behaviour to one op.

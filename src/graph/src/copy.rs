@@ -61,7 +61,7 @@ impl Copy<'_> {
         }
         for (merge, input, source) in back_edges {
             let merge = targets.nodes[&merge];
-            target.set_back_edge(merge, input, self.find(&targets, source)?);
+            target.set_input(merge, input, self.find(&targets, source)?.into());
         }
         outputs.iter().map(|&output| self.find(&targets, output)).collect()
     }

@@ -51,6 +51,14 @@ impl Graph {
 type WrittenAttrs = HashMap<*const NodeKind, Range<usize>, DefaultHashBuilder>;
 
 fn write_node(writer: &mut Writer, graph: &Graph, node: &Node, written: &mut WrittenAttrs) {
+    if let Some(annotations) = &node.annotations {
+        if let Some(full_type) = &annotations.full_type {
+            writer.bytes_field(7, &full_type.encode_to_vec());
+        }
+        if let Some(debug_info) = &annotations.debug_info {
+            writer.bytes_field(6, &debug_info.encode_to_vec());
+        }
+    }
     let is_shared = Arc::strong_count(&node.kind) > 1;
     match written.get(&Arc::as_ptr(&node.kind)) {
         Some(range) => writer.repeat(range.clone()),
@@ -101,12 +109,14 @@ fn to_proto(graph: &Graph, node: &Node, as_defined: bool) -> proto::NodeDef {
     for &control in &node.control_inputs {
         input.push(format!("^{}", graph.node(control).name));
     }
+    let annotations = node.annotations.as_deref().cloned().unwrap_or_default();
     proto::NodeDef {
         name: node.name.to_string(),
         op: node.op.name.to_string(),
         input,
         device: node.device.to_string(),
         attr: node.attrs.to_proto(),
-        ..Default::default()
+        experimental_debug_info: annotations.debug_info,
+        experimental_type: annotations.full_type.map(Box::new),
     }
 }

@@ -15,10 +15,20 @@ use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 use crate::Graph;
 use crate::node::{Node, NodeId, OutputRef};
 
-/// Values larger than this are left to the run: a few bytes of a graph can stand for a tensor of any size.
-const MAX_BYTES: usize = 1 << 20;
-/// A constant expression of more nodes than this is left to the run.
-const MAX_NODES: usize = 1 << 12;
+/// How much is done to find the value of a constant expression.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// Values larger than this are left to the run: a few bytes of a graph can stand for a tensor of any size.
+    bytes: usize,
+    /// An expression of more nodes than this is left to the run.
+    nodes: usize,
+}
+
+/// For shape functions, which nobody has asked to compute anything.
+const FOR_SHAPES: Limits = Limits { bytes: 1 << 20, nodes: 1 << 12 };
+/// For a client who asks for the value. He could run the expression as well.
+const FOR_CLIENTS: Limits = Limits { bytes: usize::MAX, nodes: usize::MAX };
+
 /// How deep shape-like vectors are followed.
 const MAX_DEPTH: usize = 64;
 /// How many nodes are looked at to find what is known of one shape-like vector. One that is concatenated with itself
@@ -46,17 +56,32 @@ impl Operands for NodeOperands<'_> {
     }
 }
 
-/// The value of an output that depends on constants and static shapes only.
+impl Graph {
+    /// The value of an output, if it depends on constants and static shapes only. Control inputs do not count.
+    ///
+    /// # Errors
+    /// `OutOfRange` if the node has no such output.
+    pub fn evaluate_constant(&self, output: OutputRef) -> Result<Option<Tensor>> {
+        self.output_dtype(output)?;
+        Ok(value_within(self, output, FOR_CLIENTS))
+    }
+}
+
 pub(crate) fn constant_value(graph: &Graph, output: OutputRef) -> Option<Tensor> {
-    let order = expression(graph, output)?;
+    value_within(graph, output, FOR_SHAPES)
+}
+
+/// The value of an output that depends on constants and static shapes only.
+fn value_within(graph: &Graph, output: OutputRef, limits: Limits) -> Option<Tensor> {
+    let order = expression(graph, output, limits)?;
     let mut values: HashMap<OutputRef, Tensor> = HashMap::new();
     for id in order {
         let node = graph.node(id);
-        if !is_small(graph, node) {
+        if !is_small(graph, node, limits) {
             return None;
         }
         for (index, tensor) in evaluate(graph, node, &values)?.into_iter().enumerate() {
-            if tensor.byte_size() > MAX_BYTES {
+            if tensor.byte_size() > limits.bytes {
                 return None;
             }
             values.insert(OutputRef::new(id, index), tensor);
@@ -66,11 +91,11 @@ pub(crate) fn constant_value(graph: &Graph, output: OutputRef) -> Option<Tensor>
 }
 
 /// Whether the static shapes of a node's outputs allow its values to be small.
-fn is_small(graph: &Graph, node: &Node) -> bool {
+fn is_small(graph: &Graph, node: &Node, limits: Limits) -> bool {
     node.output_dtypes.iter().enumerate().all(|(index, dtype)| {
         let shape = graph.shape(OutputRef::new(node.id, index));
         let count = shape.ok().and_then(|shape| shape.to_shape()).map_or(0, |shape| shape.count());
-        count.saturating_mul(dtype.size()) <= MAX_BYTES
+        count.saturating_mul(dtype.size()) <= limits.bytes
     })
 }
 
@@ -80,7 +105,7 @@ fn is_const(node: &Node) -> bool {
 
 /// The nodes of the constant expression behind an output, each after its inputs; `None` if it is not
 /// constant.
-fn expression(graph: &Graph, output: OutputRef) -> Option<Vec<NodeId>> {
+fn expression(graph: &Graph, output: OutputRef, limits: Limits) -> Option<Vec<NodeId>> {
     let mut order = Vec::new();
     let mut entered: HashMap<NodeId, ()> = HashMap::new();
     let mut stack = vec![(output.node, false)];
@@ -93,7 +118,7 @@ fn expression(graph: &Graph, output: OutputRef) -> Option<Vec<NodeId>> {
             continue;
         }
         let node = graph.node(id);
-        if entered.len() > MAX_NODES || !is_foldable(graph, node) {
+        if entered.len() > limits.nodes || !is_foldable(graph, node) {
             return None;
         }
         stack.push((id, true));
@@ -113,22 +138,28 @@ fn is_foldable(graph: &Graph, node: &Node) -> bool {
     let control = node.is_merge()
         || node.is_next_iteration()
         || matches!(&*node.op.name, "Switch" | "Enter" | "Exit" | "LoopCond");
+    // Its default is no constant: it may be fed.
+    let feedable = &*node.op.name == "PlaceholderWithDefault";
     !node.op.is_stateful
         && !node.inputs.is_empty()
         && !has_refs
         && !control
+        && !feedable
         && node.output_dtypes.iter().all(|dtype| dtype.is_plain() || *dtype == DType::STRING)
         && graph.registry().has_kernel(DeviceType::Cpu, &node.op.name, &node.attrs)
 }
 
-/// The value of `Shape`, `Rank` and `Size` of an input whose static shape tells it, or of an argument that the
-/// caller knows.
+/// The value of `Shape`, `Rank` and `Size` of an input whose static shape tells it, of one element of such a
+/// `Shape`, of which the other elements need not be known, and of an argument that the caller knows.
 fn static_value(graph: &Graph, node: &Node) -> Option<Tensor> {
     if &*node.op.name == "_Arg" {
         let index = usize::try_from(node.attrs.int("index").ok()?).ok()?;
         let value = graph.arg_value(index)?;
         // A call may pass what the function does not take; a kernel must not see that.
         return (value.dtype() == *node.output_dtypes.first()?).then(|| value.clone());
+    }
+    if &*node.op.name == "StridedSlice" {
+        return element_of_shape(graph, node);
     }
     let shape = match &*node.op.name {
         "Shape" | "Rank" | "Size" => graph.shape(node.inputs.first()?.source).ok()?,
@@ -143,6 +174,32 @@ fn static_value(graph: &Graph, node: &Node) -> Option<Tensor> {
         }
     };
     integer_tensor(*node.output_dtypes.first()?, values.0, &values.1)
+}
+
+/// The value of `shape(x)[i]`, the way that front ends write it: a slice of length one whose axis is dropped.
+fn element_of_shape(graph: &Graph, node: &Node) -> Option<Tensor> {
+    let mask = |name: &str| node.attrs.int(name).ok();
+    for name in ["begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask"] {
+        if mask(name)? != 0 {
+            return None;
+        }
+    }
+    let shape_node = graph.node(node.inputs.first()?.source.node);
+    if mask("shrink_axis_mask")? != 1 || &*shape_node.op.name != "Shape" {
+        return None;
+    }
+    let begin = graph.node(node.inputs.get(1)?.source.node);
+    if !is_const(begin) {
+        return None;
+    }
+    let begin = begin.attrs.tensor("value").ok()?.tensor().ok()?.to_i64s().ok()?;
+    let [begin] = begin[..] else {
+        return None;
+    };
+    let dims = graph.shape(shape_node.inputs.first()?.source).ok()?.dims()?;
+    let index = if begin < 0 { begin.checked_add(dims.len() as i64)? } else { begin };
+    let dim = dims.get(usize::try_from(index).ok()?)?.value()?;
+    integer_tensor(*node.output_dtypes.first()?, Shape::scalar(), &[dim])
 }
 
 fn integer_tensor(dtype: DType, shape: Shape, values: &[i64]) -> Option<Tensor> {
@@ -177,8 +234,16 @@ fn evaluate(
     };
     let kernel = graph.registry().build_kernel(DeviceType::Cpu, &init).ok()?;
     let mut inputs: SmallVec<[Value; 4]> = SmallVec::new();
-    for edge in &node.inputs {
-        inputs.push(Value::Tensor(values.get(&edge.source)?.clone()));
+    for (edge, dtype) in node.inputs.iter().zip(&node.input_dtypes) {
+        let tensor = values.get(&edge.source)?;
+        // Where the graph was changed, the types along an edge may differ; a kernel must not see that.
+        if tensor.dtype() != *dtype {
+            return None;
+        }
+        inputs.push(Value::Tensor(tensor.clone()));
+    }
+    if inputs.len() != node.input_dtypes.len() {
+        return None;
     }
     let mut outputs: SmallVec<[Value; 1]> = SmallVec::from_elem(Value::Absent, node.num_outputs());
     let step = Arc::new(Step::default());
@@ -230,7 +295,10 @@ impl Search<'_> {
         let input = |index: usize| node.inputs[index].source;
         match &*node.op.name {
             "Shape" => Ok(Some(graph.shape(input(0))?.clone())),
-            "ShapeN" => Ok(Some(graph.shape(input(output.port()))?.clone())),
+            "ShapeN" => match node.inputs.get(output.port()) {
+                Some(edge) => Ok(Some(graph.shape(edge.source)?.clone())),
+                None => Ok(None),
+            },
             "Identity" | "StopGradient" => self.partial_value(input(0)),
             "Cast" => match self.partial_value(input(0))? {
                 Some(shape) if node.attrs.dtype("DstT").is_ok_and(|dtype| dtype.is_integer()) => {

@@ -53,6 +53,10 @@ pub struct Graph {
     arg_values: Vec<Option<Tensor>>,
     versions: Versions,
     require_shape_fns: bool,
+    /// Whether a node was changed after it had been added, so that what building and import check may not hold.
+    is_mutated: bool,
+    /// What is known of the shapes of inputs whose edges were replaced.
+    updated_inputs: HashMap<(NodeId, usize), PartialShape>,
 }
 
 /// What is known of an output before the graph runs.
@@ -100,6 +104,8 @@ impl Graph {
             arg_values: Vec::new(),
             versions,
             require_shape_fns: true,
+            is_mutated: false,
+            updated_inputs: HashMap::new(),
         };
         let no_op = graph.registry.def("NoOp").expect("the op table has NoOp");
         for (id, name) in [(SOURCE, "_SOURCE"), (SINK, "_SINK")] {
@@ -108,7 +114,9 @@ impl Graph {
             let (inputs, control_inputs) = (SmallVec::new(), SmallVec::new());
             let name = Name::new(name);
             // These two have no names that anybody could find.
-            graph.append(Node { id, name, kind, device, inputs, control_inputs }, SmallVec::new());
+            let annotations = None;
+            let node = Node { id, name, kind, device, inputs, control_inputs, annotations };
+            graph.append(node, SmallVec::new());
         }
         graph
     }
@@ -272,7 +280,8 @@ impl Graph {
         let id =
             NodeId(u32::try_from(self.nodes.len()).expect("a graph has fewer than 2^32 nodes"));
         let NewNode { name, kind, device, inputs, control_inputs } = new;
-        let node = Node { id, name, kind, device, inputs, control_inputs };
+        let annotations = None;
+        let node = Node { id, name, kind, device, inputs, control_inputs, annotations };
         let outputs = refine::infer(self, &node)?;
         self.names.insert(&node.name, id);
         self.append(node, outputs);
@@ -334,16 +343,79 @@ impl Graph {
         }
     }
 
-    /// Adds the edge from a NextIteration to a Merge, which closes a loop.
-    pub(crate) fn set_back_edge(&mut self, merge: NodeId, input: usize, source: OutputRef) {
-        let node = Arc::make_mut(&mut self.nodes[merge.index()]);
-        let old = std::mem::replace(&mut node.inputs[input], source.into()).source;
+    /// The node, to be changed. Sessions that share it keep it as it is.
+    pub(crate) fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        Arc::make_mut(&mut self.nodes[id.index()])
+    }
+
+    /// Whether nodes were changed after they had been added.
+    pub fn is_mutated(&self) -> bool {
+        self.is_mutated
+    }
+
+    pub(crate) fn set_mutated(&mut self) {
+        self.is_mutated = true;
+    }
+
+    pub(crate) fn updated_inputs(&self) -> &HashMap<(NodeId, usize), PartialShape> {
+        &self.updated_inputs
+    }
+
+    pub(crate) fn updated_inputs_mut(&mut self) -> &mut HashMap<(NodeId, usize), PartialShape> {
+        &mut self.updated_inputs
+    }
+
+    /// Makes `edge` the data input `input` of a node: closes a loop, or replaces an edge.
+    pub(crate) fn set_input(&mut self, id: NodeId, input: usize, edge: Edge) {
+        let old = std::mem::replace(&mut self.node_mut(id).inputs[input], edge).source;
         if old.node != SOURCE {
             self.fanouts.retain(old.node, |output, consumer, at| {
-                (output, consumer, at as usize) != (old.index, merge, input)
+                (output, consumer, at as usize) != (old.index, id, input)
             });
         }
-        self.fanouts.add(source, merge, input);
+        self.fanouts.add(edge.source, id, input);
+    }
+
+    /// Adds a data input behind the last one.
+    pub(crate) fn push_input(&mut self, id: NodeId, source: OutputRef) {
+        let inputs = &mut self.node_mut(id).inputs;
+        inputs.push(source.into());
+        let input = inputs.len() - 1;
+        self.fanouts.add(source, id, input);
+    }
+
+    /// Makes `id` run after `before`, which it does not do yet.
+    pub(crate) fn push_control_input(&mut self, id: NodeId, before: NodeId) {
+        self.node_mut(id).control_inputs.push(before);
+        self.fanouts.add(OutputRef::control(before), id, 0);
+    }
+
+    pub(crate) fn clear_control_inputs(&mut self, id: NodeId) {
+        for before in std::mem::take(&mut self.node_mut(id).control_inputs) {
+            let control = OutputRef::control(before).index;
+            self.fanouts.retain(before, |output, consumer, _| (output, consumer) != (control, id));
+        }
+    }
+
+    /// Changes the dtypes of a node's outputs, and with them how many there are. Nothing is known of new ones.
+    pub(crate) fn set_output_dtypes(&mut self, id: NodeId, dtypes: SmallVec<[DType; 8]>) {
+        let old = self.node(id).num_outputs();
+        if dtypes.len() > old {
+            // They move behind those of all nodes.
+            let first = self.first_outputs[id.index()];
+            self.first_outputs[id.index()] = self.outputs.len();
+            self.outputs.extend_from_within(first..first + old);
+            let unknown = OutputInfo { shape: PartialShape::unknown(), handle: None };
+            self.outputs.resize(self.outputs.len() + dtypes.len() - old, unknown);
+        }
+        self.node_mut(id).output_dtypes = dtypes;
+    }
+
+    /// Replaces what is known of the values behind a resource handle.
+    pub(crate) fn set_handle(&mut self, output: OutputRef, handle: HandleData) -> Result<()> {
+        let slot = self.output_slot(output)?;
+        self.outputs[slot].handle = handle;
+        Ok(())
     }
 
     /// The dtype of an output.

@@ -9,6 +9,8 @@ use tfcore_framework::{Attrs, OpDef, Registry};
 use tfcore_proto as proto;
 use tfcore_proto::wire::{Fields, Malformed};
 
+use crate::node::Annotations;
+
 /// Attrs of more bytes than this are not compared with those of other nodes.
 const MAX_SHARED_BYTES: usize = 1 << 10;
 
@@ -18,6 +20,8 @@ pub struct ParsedGraphDef<'a> {
     /// The inputs of all nodes.
     pub(crate) inputs: Vec<&'a str>,
     pub(crate) kinds: Vec<ParsedKind<'a>>,
+    /// Of the few nodes that have any, by position.
+    pub(crate) annotations: Vec<(usize, Annotations)>,
     pub(crate) library: proto::FunctionDefLibrary,
     pub(crate) versions: proto::VersionDef,
 }
@@ -68,6 +72,10 @@ impl<'a> ParsedGraphDef<'a> {
             let kind = parsed.push_kind(&node.op, attrs);
             parsed.inputs.extend(node.input.iter().map(String::as_str));
             parsed.push_node(&node.name, &node.device, kind);
+            parsed.annotate(Annotations {
+                full_type: node.experimental_type.as_deref().cloned(),
+                debug_info: node.experimental_debug_info.clone(),
+            });
         }
         parsed.library = def.library.clone().unwrap_or_default();
         parsed.versions = versions(def.versions.clone().unwrap_or_default(), def.version);
@@ -79,6 +87,7 @@ impl<'a> ParsedGraphDef<'a> {
             nodes: Vec::new(),
             inputs: Vec::new(),
             kinds: Vec::new(),
+            annotations: Vec::new(),
             library: proto::FunctionDefLibrary::default(),
             versions: proto::VersionDef::default(),
         }
@@ -100,6 +109,13 @@ impl<'a> ParsedGraphDef<'a> {
     fn push_node(&mut self, name: &'a str, device: &'a str, kind: u32) {
         let inputs_end = to_u32(self.inputs.len());
         self.nodes.push(ParsedNode { name, device, kind, inputs_end });
+    }
+
+    /// Notes what the definition of the last node says besides.
+    fn annotate(&mut self, annotations: Annotations) {
+        if annotations != Annotations::default() {
+            self.annotations.push((self.nodes.len() - 1, annotations));
+        }
     }
 
     fn push_kind(&mut self, op: &'a str, attrs: Attrs) -> u32 {
@@ -155,6 +171,8 @@ impl<'a> Reader<'a, '_> {
 
     fn read_node(&mut self, bytes: &'a [u8]) -> Result<(), Malformed> {
         let (mut name, mut op, mut device) = ("", "", "");
+        // Messages that may come in parts.
+        let (mut debug_info, mut full_type) = (None::<Vec<u8>>, None::<Vec<u8>>);
         self.entries.clear();
         // From the first attr to the last, where they stand in a row.
         let mut span = Some(&bytes[..0]);
@@ -174,13 +192,18 @@ impl<'a> Reader<'a, '_> {
                     span = span.and_then(|span| extend(bytes, span, field));
                     self.entries.push(value.bytes()?);
                 }
-                6 => drop(proto::decode::<proto::node_def::ExperimentalDebugInfo>(value.bytes()?)?),
-                7 => drop(proto::decode::<proto::FullTypeDef>(value.bytes()?)?),
+                6 => debug_info.get_or_insert_default().extend_from_slice(value.bytes()?),
+                7 => full_type.get_or_insert_default().extend_from_slice(value.bytes()?),
                 _ => {}
             }
         }
         let kind = self.kind(op, span)?;
         self.def.push_node(name, device, kind);
+        if debug_info.is_some() || full_type.is_some() {
+            let full_type = full_type.map(|bytes| proto::decode(&bytes)).transpose()?;
+            let debug_info = debug_info.map(|bytes| proto::decode(&bytes)).transpose()?;
+            self.def.annotate(Annotations { full_type, debug_info: debug_info.map(Box::new) });
+        }
         Ok(())
     }
 

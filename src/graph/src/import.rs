@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tfcore_base::{DType, Result, invalid, not_found};
-use tfcore_framework::{AttrList, AttrValue, Attrs};
-use tfcore_proto as proto;
+use tfcore_framework::{AttrList, AttrValue, Attrs, shape_from_proto};
+use tfcore_proto::{self as proto, attr_value::Value};
+use tfcore_tensor::PartialShape;
 
 use crate::builder::{COLOCATION_ATTR, COLOCATION_PREFIX};
-use crate::graph::{GRAPH_VERSION, NewNode};
+use crate::graph::{FUNCTIONS_CONSUMER, GRAPH_VERSION, NewNode};
 use crate::graph_def::ParsedGraphDef;
 use crate::library::Function;
 use crate::name_table::NameTable;
@@ -167,8 +168,37 @@ struct Mapped {
 #[derive(Clone)]
 struct Kind {
     kind: Arc<NodeKind>,
-    /// The shapes that the producer has noted.
-    output_shapes: Option<AttrValue>,
+    output_shapes: Option<NotedShapes>,
+}
+
+/// The shapes that the producer has noted; else which of them is none, and why.
+type NotedShapes = std::result::Result<Vec<PartialShape>, (usize, String)>;
+
+/// Takes away the attr `_output_shapes`, if it is a list of shapes.
+fn take_noted_shapes(attrs: &mut Attrs) -> Option<NotedShapes> {
+    const NAME: &str = "_output_shapes";
+    let shapes = match attrs.get(NAME)? {
+        AttrValue::List(list) => match &**list {
+            AttrList::Shape(shapes) => Ok(shapes.clone()),
+            AttrList::Empty => Ok(Vec::new()),
+            _ => return None,
+        },
+        // A list of which one is no shape.
+        AttrValue::Raw(raw) => match &raw.message().value {
+            Some(Value::List(list)) if !list.shape.is_empty() => list
+                .shape
+                .iter()
+                .enumerate()
+                .map(|(index, shape)| {
+                    shape_from_proto(shape).map_err(|error| (index, error.message().to_string()))
+                })
+                .collect(),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    attrs.remove(NAME);
+    Some(shapes)
 }
 
 impl<'d> Import<'_, 'd> {
@@ -201,6 +231,9 @@ impl<'d> Import<'_, 'd> {
         import.merge_versions(&versions);
         import.graph.reserve(import.def.nodes.len());
         import.add_nodes(&inputs)?;
+        for (position, annotations) in std::mem::take(&mut import.def.annotations) {
+            import.graph.annotate(import.ids[position], Some(annotations));
+        }
         import.results()
     }
 
@@ -209,6 +242,7 @@ impl<'d> Import<'_, 'd> {
         let registry = self.graph.registry().clone();
         for def in library.function {
             self.graph.library_mut().add(&registry, Arc::new(Function::new(def)?))?;
+            self.graph.require_consumer(FUNCTIONS_CONSUMER);
         }
         for gradient in library.gradient {
             let library = self.graph.library_mut();
@@ -511,7 +545,7 @@ impl<'d> Import<'_, 'd> {
         let mut attrs = std::mem::take(&mut self.def.kinds[number].attrs);
         self.fix_colocation(node.name, &mut attrs)?;
         let output_shapes = match self.options.validate_shapes {
-            true => attrs.remove("_output_shapes"),
+            true => take_noted_shapes(&mut attrs),
             false => None,
         };
         let kind = Kind { kind: self.graph.kind(name, &op, attrs)?, output_shapes };
@@ -584,9 +618,18 @@ impl<'d> Import<'_, 'd> {
 
     fn close_loop(&mut self, edge: BackEdge) -> Result<()> {
         let source = OutputRef::new(self.ids[edge.from], edge.index);
+        let from = self.graph.node(source.node);
+        if source.port() >= from.num_outputs() {
+            return Err(invalid!(
+                "Output {} of node {} does not exist. Node only has {} outputs.",
+                source.index,
+                from.name,
+                from.num_outputs()
+            ));
+        }
         let merge = self.graph.node(edge.merge).clone();
         self.check_edge(&merge.name, edge.input, source, &merge.input_dtypes)?;
-        self.graph.set_back_edge(edge.merge, edge.input, source);
+        self.graph.set_input(edge.merge, edge.input, source.into());
         Ok(())
     }
 
@@ -625,15 +668,24 @@ impl<'d> Import<'_, 'd> {
         Ok(())
     }
 
-    /// Merges the shapes that the producer has noted into those that were inferred.
-    fn merge_output_shapes(&mut self, id: NodeId, shapes: &AttrValue) -> Result<()> {
-        let AttrValue::List(list) = shapes else {
-            return Ok(());
-        };
-        let AttrList::Shape(shapes) = &**list else {
-            return Ok(());
-        };
+    /// Merges the shapes that the producer has noted into those that were inferred. Shapes beyond the last output do not
+    /// count.
+    fn merge_output_shapes(&mut self, id: NodeId, shapes: &NotedShapes) -> Result<()> {
         let node = self.graph.node(id).clone();
+        let shapes = shapes.as_ref().map_err(|(index, error)| {
+            invalid!(
+                "Node '{} has an invalid _output_shapes attribute (shape #{index} error:'{error}'",
+                node.name
+            )
+        })?;
+        if shapes.len() < node.num_outputs() {
+            return Err(invalid!(
+                "Node '{}' has {} outputs but the _output_shapes attribute specifies shapes for {} outputs",
+                node.name,
+                node.num_outputs(),
+                shapes.len()
+            ));
+        }
         for (index, shape) in shapes.iter().enumerate().take(node.num_outputs()) {
             self.graph.merge_shape(OutputRef::new(id, index), shape).map_err(|error| {
                 invalid!(
@@ -742,7 +794,7 @@ struct BackEdge {
 /// The prefix with its slash.
 fn checked_prefix(graph: &Graph, options: &ImportOptions) -> Result<String> {
     let prefix = options.prefix.strip_suffix('/').unwrap_or(&options.prefix);
-    if prefix.is_empty() {
+    if options.prefix.is_empty() {
         return Ok(String::new());
     }
     if !is_valid_node_name(prefix, false) {
@@ -762,6 +814,13 @@ fn checked_prefix(graph: &Graph, options: &ImportOptions) -> Result<String> {
 }
 
 fn check_versions(versions: &proto::VersionDef) -> Result<()> {
+    if versions.producer < 0 {
+        return Err(invalid!(
+            "GraphDef producer version {} below min producer 0 supported by TensorFlow 2.21.0.  Please \
+             regenerate your graph.",
+            versions.producer
+        ));
+    }
     if versions.min_consumer > GRAPH_VERSION {
         return Err(invalid!(
             "GraphDef min consumer version {} above current version {GRAPH_VERSION} for TensorFlow \

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tfcore_base::DType;
 use tfcore_framework::{Attrs, OpDef, ShapeFn};
+use tfcore_proto as proto;
 
 use crate::Name;
 
@@ -78,6 +79,16 @@ pub struct Node {
     pub device: Name,
     pub inputs: SmallVec<[Edge; 2]>,
     pub control_inputs: SmallVec<[NodeId; 4]>,
+    /// Few nodes have any.
+    pub annotations: Option<Box<Annotations>>,
+}
+
+/// What a node's definition says about it that neither shapes nor runs look at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Annotations {
+    pub full_type: Option<proto::FullTypeDef>,
+    /// The names of the nodes that a rewritten node stands for.
+    pub debug_info: Option<Box<proto::node_def::ExperimentalDebugInfo>>,
 }
 
 /// What all nodes with the same op and the same attrs have in common, and mostly share.

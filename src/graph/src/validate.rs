@@ -23,6 +23,7 @@ pub(crate) fn check_attrs(name: &str, op: &OpDef, attrs: &Attrs) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
+    missing.sort();
     let plural = if missing.len() > 1 { "s" } else { "" };
     Err(invalid!(
         "NodeDef missing attr{plural} {} from {op}; NodeDef: {{{{node {name}}}}}",

@@ -139,7 +139,7 @@ fn build(
                 graph.node(next.node).name
             ));
         }
-        graph.set_back_edge(merge.node, 1, next);
+        graph.set_input(merge.node, 1, next.into());
     }
     let leave = |id| OutputRef::new(id, 0);
     switches.into_iter().map(|id| single(graph, &mut names, "Exit", leave(id), &[])).collect()

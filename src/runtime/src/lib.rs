@@ -15,6 +15,7 @@ mod lift;
 #[cfg(test)]
 mod loop_tests;
 mod map;
+mod mutated;
 mod parallel;
 mod place;
 mod plan;

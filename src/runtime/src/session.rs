@@ -17,6 +17,7 @@ use crate::config::SessionConfig;
 use crate::device::DeviceInfo;
 use crate::executor::{self, Run};
 use crate::functions::Functions;
+use crate::mutated::check_nodes;
 use crate::place::check_placement;
 use crate::plan::Plan;
 use crate::planner::{Kernels, Planner};
@@ -119,6 +120,9 @@ impl Session {
                 ));
             }
             nodes.push(node.clone());
+        }
+        if graph.is_mutated() {
+            check_nodes(&nodes, known)?;
         }
         *self.nodes.write() = Arc::new(nodes);
         Ok(())

@@ -116,7 +116,7 @@ fn wrapped(line: &str) -> String {
     let mut lines = String::new();
     let mut width = 0;
     for piece in line.split_inclusive(", ") {
-        if width + piece.trim_end().len() > WIDTH {
+        if width > 0 && width + piece.trim_end().len() > WIDTH {
             lines.truncate(lines.trim_end().len());
             lines.push_str("\n    ");
             width = 4;

@@ -113,6 +113,7 @@ pub(crate) const HEADERS: &[Header] = &[
             "attr_set.rs",
             "operation.rs",
             "attr_get.rs",
+            "mutate.rs",
             "import.rs",
             "function.rs",
             "while_loop.rs",
@@ -127,7 +128,7 @@ pub(crate) const HEADERS: &[Header] = &[
     },
     Header {
         path: "tensorflow/c/c_api_experimental.h",
-        system: &["stddef.h"],
+        system: &["stddef.h", "stdint.h"],
         includes: &["tensorflow/c/c_api.h"],
         sources: &["experimental.rs"],
         path: "tensorflow/c/ops.h",
@@ -143,6 +144,7 @@ pub(crate) const HEADERS: &[Header] = &[
     Header {
         path: "tfcore.h",
         includes: &["tensorflow/c/c_api.h", "tensorflow/c/ops.h"],
+        includes: &["tensorflow/c/c_api_experimental.h"],
         sources: &["version.rs"],
         leave_out: &["TF_Version"],
         ..NONE
