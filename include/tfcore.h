@@ -2,6 +2,7 @@
 #define TFCORE_H_
 
 #include "tensorflow/c/c_api.h"
+#include "tensorflow/c/c_api_experimental.h"
 #include "tensorflow/c/ops.h"
 #include "tensorflow/c/c_api_experimental.h"
 

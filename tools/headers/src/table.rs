@@ -131,6 +131,9 @@ pub(crate) const HEADERS: &[Header] = &[
         system: &["stddef.h", "stdint.h"],
         includes: &["tensorflow/c/c_api.h"],
         sources: &["experimental.rs"],
+        ..NONE
+    },
+    Header {
         path: "tensorflow/c/ops.h",
         system: &["stdbool.h", "stddef.h", "stdint.h"],
         includes: &[
@@ -145,6 +148,11 @@ pub(crate) const HEADERS: &[Header] = &[
         path: "tfcore.h",
         includes: &["tensorflow/c/c_api.h", "tensorflow/c/ops.h"],
         includes: &["tensorflow/c/c_api_experimental.h"],
+        includes: &[
+            "tensorflow/c/c_api.h",
+            "tensorflow/c/c_api_experimental.h",
+            "tensorflow/c/ops.h",
+        ],
         sources: &["version.rs"],
         leave_out: &["TF_Version"],
         ..NONE
