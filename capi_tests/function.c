@@ -665,6 +665,39 @@ static void a_call_is_refused_if_the_body_cannot_be(void) {
   TF_DeleteGraph(g);
 }
 
+static void calls_run(void) {
+  TF_Graph *g = TF_NewGraph();
+  TF_Function *f = unary_function("F", "Neg");
+  TF_GraphCopyFunction(g, f, NULL, status);
+  CHECK_OK(status);
+  TF_DeleteFunction(f);
+  TF_Output x = output(placeholder(g, TF_FLOAT, "x"), 0), direct = output(unary(g, "F", x, "direct"), 0);
+  TF_DataType dtype = TF_FLOAT;
+  TF_OperationDescription *desc = TF_NewOperation(g, "PartitionedCall", "indirect");
+  TF_AddInputList(desc, &direct, 1);
+  TF_SetAttrTypeList(desc, "Tout", &dtype, 1);
+  TF_SetAttrFuncName(desc, "f", "F", 1);
+  TF_Output indirect = output(finish(desc), 0);
+  TF_Session *session = new_session(g);
+  TF_Tensor *y = fetch_with(session, x, f32_scalar(3), direct);
+  CHECK(is_f32(y, 1, (float[]){-3}));
+  TF_DeleteTensor(y);
+  y = fetch_with(session, x, f32_scalar(3), indirect);
+  CHECK(is_f32(y, 1, (float[]){3}));
+  TF_DeleteTensor(y);
+  /* A session learns of functions that come later. */
+  TF_Function *square = unary_function("G", "Square");
+  TF_GraphCopyFunction(g, square, NULL, status);
+  CHECK_OK(status);
+  TF_DeleteFunction(square);
+  TF_Output later = output(unary(g, "G", direct, "later"), 0);
+  y = fetch_with(session, x, f32_scalar(3), later);
+  CHECK(is_f32(y, 1, (float[]){9}));
+  TF_DeleteTensor(y);
+  delete_session(session);
+  TF_DeleteGraph(g);
+}
+
 /* ---- damaged definitions ---- */
 
 /* `F(x:float) -> (y:float)` with nodes such as "n Neg x", at most two, and `y` from `ret`. */
@@ -749,5 +782,5 @@ CASES(CASE(names_of_arguments_and_nodes), CASE(names_of_outputs), CASE(the_body_
       CASE(placeholder_attrs_become_attrs_of_the_function), CASE(hashes_depend_on_the_definition), CASE(descriptions),
       CASE(messages_come_back), CASE(attrs_of_functions), CASE(text_for_people), CASE(copies_into_graphs),
       CASE(gradients_of_functions), CASE(functions_are_ops_of_their_graph), CASE(shapes_go_through_calls),
-      CASE(constants_go_through_calls), CASE(a_call_is_refused_if_the_body_cannot_be), CASE(damaged_definitions),
+      CASE(constants_go_through_calls), CASE(a_call_is_refused_if_the_body_cannot_be), CASE(calls_run), CASE(damaged_definitions),
       CASE(functions_that_call_themselves))
