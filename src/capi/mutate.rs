@@ -43,11 +43,11 @@ impl Taken {
 
     /// Warns, once, that a node was changed too late.
     pub(crate) fn warn_of_mutation(&self) {
-        if self.is_mutated.load(Ordering::Relaxed) && self.is_mutated.swap(false, Ordering::Acquire)
+        if self.is_mutated.load(Ordering::Relaxed)
+            && self.is_mutated.swap(false, Ordering::Acquire)
+            && let Some(warning) = self.warning.lock().take()
         {
-            if let Some(warning) = self.warning.lock().take() {
-                log::warn(&warning);
-            }
+            log::warn(&warning);
         }
     }
 }
