@@ -5,17 +5,20 @@
 //! output, and the op's gradient function makes of it the gradients by its inputs. Nothing recurses, and each edge is
 //! visited a fixed number of times.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::rc::Rc;
 
 use smallvec::SmallVec;
 use tfcore_base::{DType, Result, internal, invalid, not_found};
 use tfcore_framework::{
-    Gradient, GradientBuilder, GradientContext, GradientFn, GradientNode, GradientScope, Gradients,
-    NodeRequest, Operand, Output,
+    AttrValue, Gradient, GradientBuilder, GradientContext, GradientFn, GradientNode, GradientScope,
+    Gradients, NodeRequest, Operand, Output,
 };
 use tfcore_tensor::{PartialShape, Tensor};
 
 use crate::fold::constant_value;
+use crate::loop_gradients::loop_gradient;
+use crate::loops::Loop;
 use crate::name_scope::NameScope;
 use crate::node::{NodeId, OutputRef};
 use crate::{Graph, NodeBuilder};
@@ -51,7 +54,7 @@ impl Graph {
             None => self.default_prefix(),
         };
         let checkpoint = self.checkpoint();
-        let scope = Scope { graph: self, names: NameScope::new(&prefix) };
+        let scope = Scope { graph: self, names: NameScope::new(&prefix), pivot: None, depth: 0 };
         let outcome = differentiate(scope, ys, xs, dys);
         if outcome.is_err() {
             self.restore(checkpoint);
@@ -86,9 +89,13 @@ impl Graph {
 }
 
 /// The part of the graph where gradient nodes go.
-struct Scope<'g> {
-    graph: &'g mut Graph,
-    names: NameScope,
+pub(crate) struct Scope<'g> {
+    pub(crate) graph: &'g mut Graph,
+    pub(crate) names: NameScope,
+    /// In a loop: a node that runs in each iteration, after which nodes without inputs run.
+    pub(crate) pivot: Option<NodeId>,
+    /// How many loops lie around the nodes that are added.
+    pub(crate) depth: usize,
 }
 
 impl GradientScope for Scope<'_> {
@@ -109,6 +116,11 @@ impl GradientScope for Scope<'_> {
         for &control in request.controls {
             builder.add_control_input(NodeId(control));
         }
+        if let (Some(pivot), true) = (self.pivot, request.operands.is_empty()) {
+            if request.controls.is_empty() {
+                builder.add_control_input(pivot);
+            }
+        }
         builder.set_device(request.device);
         Ok(builder.finish(self.graph)?.0)
     }
@@ -126,11 +138,11 @@ impl GradientScope for Scope<'_> {
     }
 }
 
-fn to_ref(output: Output) -> OutputRef {
+pub(crate) fn to_ref(output: Output) -> OutputRef {
     OutputRef { node: NodeId(output.node), index: output.index }
 }
 
-fn to_output(output: OutputRef) -> Output {
+pub(crate) fn to_output(output: OutputRef) -> Output {
     Output { node: output.node.0, index: output.index }
 }
 
@@ -147,18 +159,48 @@ fn differentiate(
             .map(|&y| scope.single("OnesLike", Operand::One(to_output(y))))
             .collect::<Result<_>>()?,
     };
-    let mut region = Region::between(scope.graph, xs, ys)?;
+    let grads = backprop(&mut scope, ys, &dys, xs, None)?;
+    Ok(grads.into_iter().map(|grad| grad.map(to_ref)).collect())
+}
+
+/// The gradients by `xs`, given those by `ys`. With a `frontier` nothing behind its nodes is looked at, and the `ys` need not
+/// depend on all of the `xs`.
+///
+/// # Errors
+/// See [`Graph::add_gradients`].
+pub(crate) fn backprop(
+    scope: &mut Scope<'_>,
+    ys: &[OutputRef],
+    dys: &[Output],
+    xs: &[OutputRef],
+    frontier: Option<&HashSet<NodeId>>,
+) -> Result<Vec<Option<Output>>> {
+    let mut region = Region::between(scope.graph, xs, ys, frontier)?;
     let mut ready = VecDeque::new();
     for (y, dy) in ys.iter().zip(dys) {
-        region.hand_back(*y, Some(dy), &mut ready);
+        region.hand_back(*y, Some(*dy), &mut ready);
     }
     let mut results = vec![None; xs.len()];
     while let Some(id) = ready.pop_front() {
         let grads = scope.sum_up(&mut region, id)?;
         for &index in region.requested.get(&id).map_or(&[][..], |list| list) {
-            results[index] = grads[xs[index].port()].map(to_ref);
+            results[index] = grads[xs[index].port()];
         }
         let node = scope.graph.node(id).clone();
+        if let Some(at) = region.loops.of_exit(id) {
+            let Some((found, dys)) = region.loops.leave(at, id, grads[0]) else {
+                continue;
+            };
+            let sources = found.sources(scope.graph);
+            let wanted: Vec<bool> =
+                sources.iter().map(|source| region.contains(source.node)).collect();
+            let dys: Gradients = dys.iter().map(|parts| scope.sum(parts)).collect::<Result<_>>()?;
+            let by_sources = loop_gradient(scope, &found, &dys, &wanted)?;
+            for (source, grad) in sources.into_iter().zip(by_sources) {
+                region.hand_back(source, grad, &mut ready);
+            }
+            continue;
+        }
         if !node.inputs.iter().any(|edge| region.contains(edge.source.node)) {
             continue;
         }
@@ -176,17 +218,44 @@ fn differentiate(
 
 impl Scope<'_> {
     /// A node of one argument.
-    fn single(&mut self, op: &str, operand: Operand<'_>) -> Result<Output> {
-        let node = self.add(&NodeRequest {
-            op,
-            stem: op,
-            suffix: "",
-            operands: &[operand],
-            attrs: &[],
-            controls: &[],
-            device: "",
-        })?;
-        Ok(Output { node, index: 0 })
+    pub(crate) fn single(&mut self, op: &str, operand: Operand<'_>) -> Result<Output> {
+        self.build(op, &[operand], &[], &[])
+    }
+
+    /// A node of two tensors.
+    pub(crate) fn pair(&mut self, op: &str, a: Output, b: Output) -> Result<Output> {
+        self.build(op, &[Operand::One(a), Operand::One(b)], &[], &[])
+    }
+
+    /// A node whose arguments are single tensors.
+    pub(crate) fn node(
+        &mut self,
+        op: &str,
+        inputs: &[Output],
+        attrs: &[(&str, AttrValue)],
+    ) -> Result<Output> {
+        let operands: Vec<Operand<'_>> = inputs.iter().map(|&input| Operand::One(input)).collect();
+        self.build(op, &operands, attrs, &[])
+    }
+
+    /// A constant, in the frame of `after` if that is given.
+    pub(crate) fn constant(&mut self, value: Tensor, after: Option<Output>) -> Result<Output> {
+        let dtype = AttrValue::Type(value.dtype());
+        let attrs = [("dtype", dtype), ("value", AttrValue::tensor(value))];
+        let controls: SmallVec<[u32; 1]> = after.into_iter().map(|output| output.node).collect();
+        self.build("Const", &[], &attrs, &controls)
+    }
+
+    fn build(
+        &mut self,
+        op: &str,
+        operands: &[Operand<'_>],
+        attrs: &[(&str, AttrValue)],
+        controls: &[u32],
+    ) -> Result<Output> {
+        let request =
+            NodeRequest { op, stem: op, suffix: "", operands, attrs, controls, device: "" };
+        Ok(Output { node: self.add(&request)?, index: 0 })
     }
 
     /// The gradients by the outputs of a node, of what its consumers have handed back.
@@ -196,14 +265,15 @@ impl Scope<'_> {
         for (index, grad) in region.take(id) {
             parts[index as usize].push(grad);
         }
-        parts
-            .into_iter()
-            .map(|parts| match &parts[..] {
-                [] => Ok(None),
-                [one] => Ok(Some(*one)),
-                many => self.single("AddN", Operand::List(many)).map(Some),
-            })
-            .collect()
+        parts.iter().map(|parts| self.sum(parts)).collect()
+    }
+
+    fn sum(&mut self, parts: &[Output]) -> Result<Option<Output>> {
+        match parts {
+            [] => Ok(None),
+            [one] => Ok(Some(*one)),
+            many => self.single("AddN", Operand::List(many)).map(Some),
+        }
     }
 
     /// The gradients by the inputs of a node.
@@ -260,6 +330,7 @@ struct Region {
     nodes: Vec<Pending>,
     /// The `x`s by node: their positions among the `x`s.
     requested: HashMap<NodeId, SmallVec<[usize; 1]>>,
+    loops: Loops,
 }
 
 /// A node whose gradient is being collected.
@@ -273,31 +344,41 @@ struct Pending {
 
 impl Region {
     /// # Errors
-    /// `InvalidArgument` if no `y` depends on one of the `xs`.
-    fn between(graph: &Graph, xs: &[OutputRef], ys: &[OutputRef]) -> Result<Region> {
-        let order = ancestors(graph, ys);
+    /// `InvalidArgument` if no `y` depends on one of the `xs`, or for a loop that is not built as loops are.
+    fn between(
+        graph: &Graph,
+        xs: &[OutputRef],
+        ys: &[OutputRef],
+        frontier: Option<&HashSet<NodeId>>,
+    ) -> Result<Region> {
+        let mut loops = Loops::default();
+        let order = ancestors(graph, ys, frontier, &mut loops)?;
         let mut requested: HashMap<NodeId, SmallVec<[usize; 1]>> = HashMap::new();
         for (index, x) in xs.iter().enumerate() {
             requested.entry(x.node).or_default().push(index);
         }
         let mut region =
-            Region { positions: vec![0; graph.num_ids()], nodes: Vec::new(), requested };
+            Region { positions: vec![0; graph.num_ids()], nodes: Vec::new(), requested, loops };
         // Inputs come before their consumers, so one pass tells what depends on an `x`.
         for id in order {
-            let node = graph.node(id);
-            let depends = node.inputs.iter().any(|edge| region.contains(edge.source.node));
+            let sources = region.loops.sources(graph, id);
+            let depends = sources.iter().any(|source| region.contains(source.node));
             if !depends && !region.requested.contains_key(&id) {
                 continue;
             }
-            for edge in &node.inputs {
-                if let Some(pending) = region.pending(edge.source.node) {
-                    pending.missing += 1;
+            // What enters a loop hears from it once, however many exits it has.
+            if region.loops.enter(id) {
+                for source in sources {
+                    if let Some(pending) = region.pending(source.node) {
+                        pending.missing += 1;
+                    }
                 }
             }
             region.nodes.push(Pending::default());
             region.positions[id.index()] = region.nodes.len() as u32;
         }
-        if let Some(x) = xs.iter().find(|x| !region.contains(x.node)) {
+        let unreached = xs.iter().find(|x| !region.contains(x.node));
+        if let (Some(x), None) = (unreached, frontier) {
             return Err(invalid!(
                 "Cannot compute the partial derivative for node '{}' as it's unreachable from the output node(s).",
                 graph.node(x.node).name
@@ -342,31 +423,126 @@ impl Region {
     }
 }
 
-/// The nodes that `ys` depend on through data, each after its inputs.
-fn ancestors(graph: &Graph, ys: &[OutputRef]) -> Vec<NodeId> {
+/// The loops among the ancestors, each of which counts as one node with several exits.
+#[derive(Default)]
+struct Loops {
+    by_exit: HashMap<NodeId, usize>,
+    all: Vec<PassedLoop>,
+}
+
+struct PassedLoop {
+    found: Rc<Loop>,
+    /// How many of its exits in the region have not had their turn.
+    missing: usize,
+    /// The gradients by the last values of its variables, from each exit.
+    dys: Vec<Vec<Output>>,
+}
+
+impl Loops {
+    /// Remembers the loop of an exit.
+    fn add(&mut self, graph: &Graph, exit: NodeId) -> Result<()> {
+        if self.by_exit.contains_key(&exit) {
+            return Ok(());
+        }
+        let found = Loop::of_exit(graph, exit)?;
+        for variable in &found.variables {
+            self.by_exit.extend(variable.exits.iter().map(|&exit| (exit, self.all.len())));
+        }
+        let dys = vec![Vec::new(); found.variables.len()];
+        self.all.push(PassedLoop { found: Rc::new(found), missing: 0, dys });
+        Ok(())
+    }
+
+    fn of_exit(&self, id: NodeId) -> Option<usize> {
+        self.by_exit.get(&id).copied()
+    }
+
+    /// What a node reads; for an exit, what enters the loop.
+    fn sources(&self, graph: &Graph, id: NodeId) -> SmallVec<[OutputRef; 4]> {
+        match self.of_exit(id) {
+            Some(at) => self.all[at].found.sources(graph).into(),
+            None => graph.node(id).inputs.iter().map(|edge| edge.source).collect(),
+        }
+    }
+
+    /// Takes a node into the region; whether its sources have not been counted yet.
+    fn enter(&mut self, id: NodeId) -> bool {
+        match self.of_exit(id) {
+            Some(at) => {
+                self.all[at].missing += 1;
+                self.all[at].missing == 1
+            }
+            None => true,
+        }
+    }
+
+    /// Takes the gradient by an exit, and returns the loop with the gradients by all of its variables when this was the
+    /// last one.
+    fn leave(
+        &mut self,
+        at: usize,
+        exit: NodeId,
+        grad: Option<Output>,
+    ) -> Option<(Rc<Loop>, Vec<Vec<Output>>)> {
+        let passed = &mut self.all[at];
+        let variables = &passed.found.variables;
+        let index = variables.iter().position(|variable| variable.exits.contains(&exit));
+        if let Some(index) = index {
+            passed.dys[index].extend(grad);
+        }
+        passed.missing -= 1;
+        (passed.missing == 0).then(|| (passed.found.clone(), std::mem::take(&mut passed.dys)))
+    }
+}
+
+/// The nodes that `ys` depend on through data, each after its inputs. Of loops, there are the exits only.
+///
+/// # Errors
+/// `InvalidArgument` for a `y` in a loop.
+fn ancestors(
+    graph: &Graph,
+    ys: &[OutputRef],
+    frontier: Option<&HashSet<NodeId>>,
+    loops: &mut Loops,
+) -> Result<Vec<NodeId>> {
     let mut order = Vec::new();
     let mut entered = vec![false; graph.num_ids()];
-    // A node, and how many of its inputs have been gone into.
-    let mut stack: Vec<(NodeId, usize)> = Vec::new();
+    // A node, what it reads, and how much of that has been gone into.
+    let mut stack: Vec<(NodeId, SmallVec<[OutputRef; 4]>, usize)> = Vec::new();
     for y in ys {
-        if !std::mem::replace(&mut entered[y.node.index()], true) {
-            stack.push((y.node, 0));
-        }
-        while let Some((id, next)) = stack.last_mut() {
-            match graph.node(*id).inputs.get(*next) {
-                Some(edge) => {
-                    *next += 1;
-                    let source = edge.source.node;
-                    if !std::mem::replace(&mut entered[source.index()], true) {
-                        stack.push((source, 0));
+        let mut found = Some(y.node);
+        loop {
+            if let Some(id) = found.take() {
+                if !std::mem::replace(&mut entered[id.index()], true) {
+                    let node = graph.node(id);
+                    if &*node.op.name == "Exit" {
+                        loops.add(graph, id)?;
+                    } else if node.is_next_iteration() {
+                        return Err(invalid!(
+                            "Cannot differentiate the value of node '{}' from inside its loop",
+                            graph.node(y.node).name
+                        ));
                     }
+                    let is_last = frontier.is_some_and(|nodes| nodes.contains(&id));
+                    let sources = match is_last {
+                        true => SmallVec::new(),
+                        false => loops.sources(graph, id),
+                    };
+                    stack.push((id, sources, 0));
                 }
-                None => {
+            }
+            match stack.last_mut() {
+                None => break,
+                Some((_, sources, next)) if *next < sources.len() => {
+                    found = Some(sources[*next].node);
+                    *next += 1;
+                }
+                Some((id, ..)) => {
                     order.push(*id);
                     stack.pop();
                 }
             }
         }
     }
-    order
+    Ok(order)
 }

@@ -22,6 +22,8 @@ mod import;
 mod instantiate;
 mod kinds;
 mod library;
+mod loop_gradients;
+mod loops;
 mod mutate;
 mod name;
 mod name_scope;

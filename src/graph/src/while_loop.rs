@@ -171,5 +171,9 @@ fn copy(
     let replaced: Vec<(OutputRef, OutputRef)> =
         part.inputs.iter().copied().zip(values.iter().copied()).collect();
     let control = values[0].node;
-    Copy { source: part.graph, replaced: &replaced, prefix, control }.add_to(graph, part.outputs)
+    Copy { replaced: &replaced, prefix, control, renames_frames: false }.graph(
+        part.graph,
+        graph,
+        part.outputs,
+    )
 }

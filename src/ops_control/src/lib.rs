@@ -6,6 +6,7 @@ use tfcore_framework::Registry;
 mod boundary;
 mod call;
 mod flow;
+mod gradients;
 mod print;
 
 /// Registers the ops of this family.
@@ -14,4 +15,5 @@ pub fn register(r: &mut Registry) {
     call::register(r);
     flow::register(r);
     print::register(r);
+    gradients::register(r);
 }

@@ -27,6 +27,8 @@ pub(crate) fn register(r: &mut Registry) {
         let dtype = init.attrs.dtype("dtype")?;
         kernel(move |ctx| read_variable(ctx, 0, dtype))
     });
+    // The gradient by the handle is the gradient by the value.
+    r.op("ReadVariableOp").gradient(|c| Ok(vec![Some(c.identity(c.grad(0)))]));
 
     // `_ReadVariablesOp(resources: N * resource) -> values: dtypes`.
     r.op("_ReadVariablesOp").shape(read_variables_shape).cpu(|init| {
