@@ -4,7 +4,6 @@
 #include "tensorflow/c/c_api.h"
 #include "tensorflow/c/c_api_experimental.h"
 #include "tensorflow/c/ops.h"
-#include "tensorflow/c/c_api_experimental.h"
 
 
 

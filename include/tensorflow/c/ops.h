@@ -78,8 +78,7 @@ TF_CAPI_EXPORT void TF_OpDefinitionBuilderSetIsStateful(TF_OpDefinitionBuilder *
 
 // Says that the op may be handed tensors that nobody has written yet. The flag is set for any value, as
 // TensorFlow does.
-
-    TF_CAPI_EXPORT void TF_OpDefinitionBuilderSetAllowsUninitializedInput(TF_OpDefinitionBuilder *builder,
+TF_CAPI_EXPORT void TF_OpDefinitionBuilderSetAllowsUninitializedInput(TF_OpDefinitionBuilder *builder,
     bool allows_uninitialized_input);
 
 // Refuses the op in graphs whose producer has version `version` or a later one; `explanation` says what to use

@@ -146,8 +146,6 @@ pub(crate) const HEADERS: &[Header] = &[
     },
     Header {
         path: "tfcore.h",
-        includes: &["tensorflow/c/c_api.h", "tensorflow/c/ops.h"],
-        includes: &["tensorflow/c/c_api_experimental.h"],
         includes: &[
             "tensorflow/c/c_api.h",
             "tensorflow/c/c_api_experimental.h",
