@@ -102,8 +102,8 @@ fn cancellation_ends_every_wait() {
 fn a_lock_has_one_holder() {
     let host = Host::new();
     let mutex = host.handle("mutex", "MutexV2", &[]).unwrap();
-    let mut held = host.op("MutexLock", &[], &[mutex.clone()]).unwrap();
-    let waiting = host.waiting("MutexLock", &[], &[mutex.clone()]);
+    let mut held = host.op("MutexLock", &[], std::slice::from_ref(&mutex)).unwrap();
+    let waiting = host.waiting("MutexLock", &[], std::slice::from_ref(&mutex));
     host.op("ConsumeMutexLock", &[], &[held[0].clone()]).unwrap();
     held.clear();
     let second = waiting.join().unwrap().unwrap();
@@ -131,7 +131,7 @@ fn a_barrier_hands_out_what_is_complete() {
     insert(0, &["c"], &[3]).unwrap();
     let waiting = host.waiting("BarrierTakeMany", &take, &[barrier.clone(), scalar(3i32)]);
     insert(1, &["c", "b"], &[7, 8]).unwrap();
-    host.op("BarrierClose", &[], &[barrier.clone()]).unwrap();
+    host.op("BarrierClose", &[], std::slice::from_ref(&barrier)).unwrap();
     let error = insert(0, &["d"], &[4]).err().unwrap();
     assert!(error.message().contains("attempted to insert a brand new key: d."));
     insert(1, &["a"], &[9]).unwrap();
@@ -183,12 +183,17 @@ fn accumulators_begin_a_step_with_each_result() {
     let attrs = [dtype.clone(), ("shape", AttrValue::shape(PartialShape::vector(1)))];
     let handle = host.handle("a", "ConditionalAccumulator", &attrs).unwrap();
     let take = |n: i32| {
-        host.waiting("AccumulatorTakeGradient", &[dtype.clone()], &[handle.clone(), scalar(n)])
+        host.waiting(
+            "AccumulatorTakeGradient",
+            std::slice::from_ref(&dtype),
+            &[handle.clone(), scalar(n)],
+        )
     };
     let apply = |step: i64, value: f32| {
         let inputs = [handle.clone(), scalar(step), vector(&[value])];
-        host.op("AccumulatorApplyGradient", &[dtype.clone()], &inputs).unwrap();
-        let count = host.op("AccumulatorNumAccumulated", &[], &[handle.clone()]).unwrap();
+        host.op("AccumulatorApplyGradient", std::slice::from_ref(&dtype), &inputs).unwrap();
+        let count =
+            host.op("AccumulatorNumAccumulated", &[], std::slice::from_ref(&handle)).unwrap();
         elements::<i32>(&count[0])[0]
     };
     let waiting = [take(2), take(1)];

@@ -58,7 +58,7 @@ impl Ints {
 
     fn close(&self, cancel: bool) -> Result<()> {
         let attrs = [("cancel_pending_enqueues", AttrValue::Bool(cancel))];
-        self.host.op("QueueCloseV2", &attrs, &[self.handle.clone()]).map(|_| ())
+        self.host.op("QueueCloseV2", &attrs, std::slice::from_ref(&self.handle)).map(|_| ())
     }
 
     fn size(&self) -> i32 {
