@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use tfcore_base::{Result, cancelled, deadline_exceeded, internal, invalid, resource_exhausted};
-use tfcore_framework::{OpContext, Outputs, Step, Value};
+use tfcore_framework::{InputSlot, OpContext, Outputs, Step, Value};
 use tfcore_math::pool::{Parallel, Pool};
 use tfcore_tensor::Tensor;
 
@@ -240,11 +240,23 @@ fn run_in_place(node: &PlanNode, values: &mut [Value], exec: Exec<'_>) -> Result
             let mut ctx = OpContext::among(before, &node.inputs, outputs, dtypes, step, parallel);
             kernel.compute(&mut ctx)?;
         }
+        Action::Forward => outputs[0] = take(before, &node.inputs[0]),
+        Action::Switch => {
+            let selector = &before[node.inputs[1].slot as usize];
+            let selected = selected_output(selector, outputs.len())?;
+            outputs[selected] = take(before, &node.inputs[0]);
+        }
+        Action::Merge => {
+            let is_live = |input: &InputSlot| !matches!(before[input.slot as usize], Value::Absent);
+            let index = node.inputs.iter().position(is_live).ok_or_else(all_dead)?;
+            outputs[0] = take(before, &node.inputs[index]);
+            // Nearly nobody asks which input it was.
+            if !node.drops.contains(&(node.output + 1)) {
+                outputs[1] = Value::Tensor(Tensor::scalar(index as i32));
+            }
+        }
         _ => {
-            let inputs = node.inputs.iter().map(|input| {
-                let value = &mut before[input.slot as usize];
-                if input.last { std::mem::take(value) } else { value.clone() }
-            });
+            let inputs = node.inputs.iter().map(|input| take(before, input));
             run_owned(node, inputs.collect(), outputs, exec)?;
         }
     }
@@ -253,6 +265,16 @@ fn run_in_place(node: &PlanNode, values: &mut [Value], exec: Exec<'_>) -> Result
         trace.record(&node.name, &node.op.name, start);
     }
     Ok(())
+}
+
+/// The value of an input, moved if nobody reads it afterwards.
+fn take(values: &mut [Value], input: &InputSlot) -> Value {
+    let value = &mut values[input.slot as usize];
+    if input.last { std::mem::take(value) } else { value.clone() }
+}
+
+fn all_dead() -> tfcore_base::Error {
+    internal!("All inputs are dead")
 }
 
 /// Runs a node on values of its own, traced and guarded.
@@ -292,7 +314,7 @@ fn run_owned(
         }
         Action::Merge => {
             let index = inputs.iter().position(|input| !matches!(input, Value::Absent));
-            let index = index.ok_or_else(|| internal!("All inputs are dead"))?;
+            let index = index.ok_or_else(all_dead)?;
             outputs[0] = inputs.swap_remove(index);
             outputs[1] = Value::Tensor(Tensor::scalar(index as i32));
         }

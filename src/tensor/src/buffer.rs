@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tfcore_base::{DType, Elem, Result, resource_exhausted};
 
+use crate::small::{self, MAX_SMALL};
 use crate::{ResourceHandle, TString, Variant};
 
 /// The alignment of every buffer that the library allocates, in bytes.
@@ -64,14 +65,20 @@ impl Buffer {
             .ok_or_else(out_of_memory)?;
         let capacity = class_size(len);
         // A recycled byte may be no valid `bool`, and is no valid handle.
-        let pool = pool.filter(|_| dtype.is_plain() && dtype != DType::BOOL);
-        let data = match pool.and_then(|pool| pool.take(capacity)) {
+        let mut pool = pool.filter(|_| dtype.is_plain() && dtype != DType::BOOL);
+        let is_small = capacity <= MAX_SMALL;
+        let data = match pool.filter(|_| !is_small).and_then(|pool| pool.take(capacity)) {
             Some(Block(data)) => data,
+            None if is_small => small::take(capacity),
             // SAFETY: the layout has a non-zero size.
             None => unsafe { alloc::alloc_zeroed(layout(capacity)) },
         };
         if data.is_null() {
             return Err(out_of_memory());
+        }
+        if is_small && pool.take().is_none() {
+            // SAFETY: the block has so many bytes.
+            unsafe { data.write_bytes(0, capacity) };
         }
         let elements = match dtype {
             // SAFETY: the block has room for `count` elements of the dtype.
@@ -157,6 +164,10 @@ impl Drop for Buffer {
                 }
                 match pool {
                     Some(pool) => pool.give_back(Block(self.data), *capacity),
+                    // SAFETY: small blocks are taken there, with this capacity.
+                    None if *capacity <= MAX_SMALL => unsafe {
+                        small::give_back(self.data, *capacity)
+                    },
                     // SAFETY: the block was allocated with this layout.
                     None => unsafe { alloc::dealloc(self.data, layout(*capacity)) },
                 }

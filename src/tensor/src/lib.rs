@@ -8,6 +8,7 @@ mod elems;
 mod handle;
 mod partial_shape;
 mod shape;
+mod small;
 mod tensor;
 mod tstring;
 
