@@ -36,7 +36,7 @@ pub(crate) enum Control {
     },
     /// Calls the function for every row.
     Map(Map),
-    Loop(Loop),
+    Loop(Arc<Loop>),
 }
 
 /// The inputs of a node, in its own hands.
@@ -77,7 +77,19 @@ impl Control {
                 Control::Branch { functions: functions.collect::<Result<_>>()?, by_index: true }
             }
             "While" | "StatelessWhile" | "_While" => {
-                Control::While { cond: function("cond")?, body: function("body")? }
+                let function = |attr: &str| -> Result<Arc<Function>> {
+                    let func = node.attrs.func(attr)?;
+                    Ok(planner.functions.get(&func.name, &func.attrs))
+                };
+                let (cond, body) = (function("cond")?, function("body")?);
+                match planner.functions.while_loop(&cond, &body, planner.depth) {
+                    Some(made) if made.num_vars() == node.inputs.len() => Control::Loop(made),
+                    _ => {
+                        cond.plan_with_caller(planner.functions, planner.depth)?;
+                        body.plan_with_caller(planner.functions, planner.depth)?;
+                        Control::While { cond, body }
+                    }
+                }
             }
             "For" => Control::For { body: function("body")? },
             "MapDefun" => Control::Map(Map {
@@ -259,6 +271,10 @@ impl Loop {
         Loop { body, split, exits, moves }
     }
 
+    pub(crate) fn num_vars(&self) -> usize {
+        self.exits.len()
+    }
+
     fn run(&self, inputs: Inputs, outputs: &mut [Value], exec: Exec<'_>) -> Result<()> {
         let mut slots = self.body.take_slots();
         let result = self.iterate(&mut slots, inputs, exec);
@@ -284,7 +300,7 @@ impl Loop {
             let Value::Tensor(predicate) = &slots.values[body.results[0] as usize] else {
                 return Err(invalid!("The condition of a loop is dead"));
             };
-            if !predicate.scalar_value::<bool>()? {
+            if !truth(predicate)? {
                 return Ok(());
             }
             run_range(body, self.split..body.nodes.len(), slots, exec)?;

@@ -9,8 +9,9 @@ use tfcore_base::Result;
 use tfcore_framework::{Attrs, Registry};
 use tfcore_graph::{FunctionBody, FunctionLibrary, Node, NodeId, OutputRef};
 
+use crate::control::Loop;
 use crate::plan::Plan;
-use crate::planner::{Kernels, Planner};
+use crate::planner::{self, Kernels, Planner};
 
 /// So many functions, each called by the one before, are planned together with the first; those beyond when they are
 /// called, so that a chain of thousands needs no stack of thousands.
@@ -22,6 +23,8 @@ pub(crate) struct Functions {
     library: RwLock<Arc<FunctionLibrary>>,
     /// By name and attrs.
     instances: Mutex<HashMap<String, Arc<Function>>>,
+    /// Loops by condition and body; `None` for what cannot be one, or is being made.
+    loops: Mutex<HashMap<(usize, usize), Option<Arc<Loop>>>>,
 }
 
 /// A function with the attrs of its calls.
@@ -37,7 +40,12 @@ pub(crate) struct Function {
 
 impl Functions {
     pub(crate) fn new(registry: Arc<Registry>) -> Functions {
-        Functions { registry, library: RwLock::default(), instances: Mutex::default() }
+        Functions {
+            registry,
+            library: RwLock::default(),
+            instances: Mutex::default(),
+            loops: Mutex::default(),
+        }
     }
 
     /// Takes over the functions of a graph. Those in use stay as they are.
@@ -52,6 +60,28 @@ impl Functions {
     /// The function `name` for calls with `attrs`.
     pub(crate) fn get(&self, name: &str, attrs: &Attrs) -> Arc<Function> {
         self.instance(name, attrs, false)
+    }
+
+    /// The loop of two functions as one body; `None` if it has to run by calls. Each is made once.
+    pub(crate) fn while_loop(
+        self: &Arc<Self>,
+        cond: &Arc<Function>,
+        body: &Arc<Function>,
+        depth: usize,
+    ) -> Option<Arc<Loop>> {
+        // The instances live as long as this, so that their addresses tell them apart.
+        let key = (Arc::as_ptr(cond) as usize, Arc::as_ptr(body) as usize);
+        if depth >= MAX_EAGER_DEPTH {
+            return None;
+        }
+        if let Some(known) = self.loops.lock().get(&key) {
+            return known.clone();
+        }
+        self.loops.lock().insert(key, None);
+        // What is wrong with the functions is reported when they are planned by themselves.
+        let made = planner::while_loop(self, cond, body, depth).ok().flatten().map(Arc::new);
+        self.loops.lock().insert(key, made.clone());
+        made
     }
 
     /// The gradient of the function `name`: the one that the library names, or one derived from its body. It takes the
@@ -125,6 +155,13 @@ impl Function {
     }
 
     fn make_plan(&self, functions: &Arc<Functions>, depth: usize) -> Result<Arc<Plan>> {
+        let parts = self.parts(functions)?;
+        let planner = self.planner(functions, &parts, depth);
+        Ok(Arc::new(planner.plan(&parts.args, &parts.results, &parts.targets)?))
+    }
+
+    /// The body, instantiated.
+    pub(crate) fn parts(&self, functions: &Functions) -> Result<Parts> {
         let library = functions.library.read().clone();
         let mut body = library.instantiate(&functions.registry, &self.name, &self.attrs)?;
         if self.is_gradient {
@@ -133,18 +170,39 @@ impl Function {
         let nodes: Vec<Arc<Node>> = (0..body.graph.num_ids())
             .map(|index| body.graph.node(NodeId(index as u32)).clone())
             .collect();
-        let args: Vec<OutputRef> = body.args.iter().map(|&id| OutputRef::new(id, 0)).collect();
-        let results: Vec<OutputRef> =
-            body.rets.iter().map(|id| nodes[id.index()].inputs[0].source).collect();
-        let planner = Planner {
+        let results = body.rets.iter().map(|id| nodes[id.index()].inputs[0].source).collect();
+        Ok(Parts {
+            args: body.args.iter().map(|&id| OutputRef::new(id, 0)).collect(),
+            results,
+            targets: targets(&body),
+            nodes,
+        })
+    }
+
+    /// What plans of the body are made from.
+    pub(crate) fn planner<'p>(
+        &'p self,
+        functions: &'p Arc<Functions>,
+        parts: &'p Parts,
+        depth: usize,
+    ) -> Planner<'p> {
+        Planner {
             registry: &functions.registry,
             functions,
             kernels: &self.kernels,
-            nodes: &nodes,
+            nodes: &parts.nodes,
             depth: depth + 1,
-        };
-        Ok(Arc::new(planner.plan(&args, &results, &targets(&body))?))
+        }
     }
+}
+
+/// A body, instantiated.
+pub(crate) struct Parts {
+    pub(crate) nodes: Vec<Arc<Node>>,
+    pub(crate) args: Vec<OutputRef>,
+    pub(crate) results: Vec<OutputRef>,
+    /// Nodes that run though nobody asks for their outputs.
+    pub(crate) targets: Vec<NodeId>,
 }
 
 /// The nodes that run though nobody asks for their outputs. A body that does not name them has all its stateful

@@ -13,7 +13,7 @@ use tfcore_tensor::Tensor;
 use crate::control::{Control, Loop};
 use crate::dataflow::Dataflow;
 use crate::frames::{Frames, ROOT};
-use crate::functions::Functions;
+use crate::functions::{Function, Functions, Parts};
 use crate::lift::{Item, LiftedLoop, lift};
 use crate::plan::{Action, Body, Dependencies, Gear, Plan, PlanNode, RefInput};
 use crate::prune::needed_nodes;
@@ -94,6 +94,17 @@ impl<'p> Planner<'p> {
         Ok(Plan { body, gear, arg_dtypes, result_dtypes })
     }
 
+    /// The items of a function's body; `None` if it has loops that cannot be lifted.
+    fn items(&self, parts: &Parts) -> Result<Option<Vec<Item>>> {
+        let order = needed_nodes(self.nodes, &parts.args, &parts.results, &parts.targets)?;
+        let fed: HashSet<OutputRef> = parts.args.iter().copied().collect();
+        let frames = Frames::new(self.nodes, &order, &fed)?;
+        match frames.is_flat() {
+            true => Ok(Some(order.into_iter().map(Item::Node).collect())),
+            false => Ok(lift(self.nodes, &order, &fed, &frames)),
+        }
+    }
+
     fn kernel_of(&self, node: &Node) -> Result<Arc<dyn Kernel>> {
         if let Some(kernel) = self.kernels.lock().get(&node.id) {
             return Ok(kernel.clone());
@@ -113,6 +124,43 @@ impl<'p> Planner<'p> {
         // Another thread may have been faster; its kernel may hold state by now.
         Ok(self.kernels.lock().entry(node.id).or_insert(kernel).clone())
     }
+}
+
+/// The loop of two functions as one body; `None` if it has to run by calls, because a node may wait for others or
+/// the functions do not fit together.
+pub(crate) fn while_loop(
+    functions: &Arc<Functions>,
+    cond: &Function,
+    body: &Function,
+    depth: usize,
+) -> Result<Option<Loop>> {
+    let (cond_parts, body_parts) = (cond.parts(functions)?, body.parts(functions)?);
+    let num_vars = cond_parts.args.len();
+    let fits = cond_parts.results.len() == 1
+        && body_parts.args.len() == num_vars
+        && body_parts.results.len() == num_vars;
+    if !fits {
+        return Ok(None);
+    }
+    let planner = cond.planner(functions, &cond_parts, depth);
+    let mut builder = BodyBuilder::new(planner, &cond_parts.args);
+    let Some(items) = planner.items(&cond_parts)? else { return Ok(None) };
+    builder.add_items(&items)?;
+    let split = builder.nodes.len();
+    let mut results = vec![builder.place_of(cond_parts.results[0])?];
+
+    let planner = body.planner(functions, &body_parts, depth);
+    let Some(items) = planner.items(&body_parts)? else { return Ok(None) };
+    builder.go_on_with(planner, &body_parts.args);
+    builder.add_items(&items)?;
+    for &next in &body_parts.results {
+        results.push(builder.place_of(next)?);
+    }
+    if builder.may_wait {
+        return Ok(None);
+    }
+    let made = builder.finish_loop(&results, split, num_vars);
+    Ok(Some(Loop::new(made, split, vec![true; num_vars])))
 }
 
 /// What a slot is before all are numbered: constants go first, and how many there are is known last.
@@ -169,6 +217,15 @@ impl<'p> BodyBuilder<'p> {
             builder.places.insert(arg, place);
         }
         builder
+    }
+
+    /// Goes on with the nodes of another function, which has the same arguments.
+    fn go_on_with(&mut self, planner: Planner<'p>, args: &[OutputRef]) {
+        self.planner = planner;
+        self.places.clear();
+        self.numbers.clear();
+        let args = args.iter().enumerate();
+        self.places.extend(args.map(|(index, &arg)| (arg, Place::Slot(index as u32))));
     }
 
     fn new_slot(&mut self, writer: Option<u32>) -> Place {
@@ -333,14 +390,17 @@ impl<'p> BodyBuilder<'p> {
             inner.places.insert(OutputRef::new(lifted.loop_cond, 0), predicate);
         }
         inner.add_items(&lifted.body)?;
-        let results: Vec<OutputRef> =
-            std::iter::once(lifted.predicate).chain(lifted.vars.iter().map(|v| v.next)).collect();
+        let next = lifted.vars.iter().map(|var| var.next);
+        let results: Vec<Place> = std::iter::once(lifted.predicate)
+            .chain(next)
+            .map(|result| inner.place_of(result))
+            .collect::<Result<_>>()?;
         self.may_wait |= inner.may_wait;
         let exits = lifted.vars.iter().map(|var| var.exit.is_some()).collect();
         let made = Loop::new(inner.finish_loop(&results, split, lifted.vars.len()), split, exits);
 
         let first = node(lifted.loop_cond);
-        let action = Action::Control(Box::new(Control::Loop(made)));
+        let action = Action::Control(Box::new(Control::Loop(Arc::new(made))));
         let mut draft = self.draft(first, action, inputs, &controls);
         draft.node.refs.clear();
         let exits: Vec<NodeId> = lifted.vars.iter().filter_map(|var| var.exit).collect();
@@ -357,7 +417,7 @@ impl<'p> BodyBuilder<'p> {
     }
 
     /// The body of a loop. The variables are still there when the nodes before `split` have run.
-    fn finish_loop(self, results: &[OutputRef], split: usize, num_vars: usize) -> Body {
+    fn finish_loop(self, results: &[Place], split: usize, num_vars: usize) -> Body {
         let num_args = self.num_args as u32;
         let vars: Vec<u32> = (0..num_vars as u32).collect();
         let invariants: Vec<u32> = (num_vars as u32..num_args).collect();
@@ -366,13 +426,14 @@ impl<'p> BodyBuilder<'p> {
 
     /// The body, and for each node those that it waits for.
     fn finish(self, results: &[OutputRef]) -> (Body, Vec<SmallVec<[u32; 4]>>) {
-        self.finish_with(results, &[])
+        let results: Vec<Place> = results.iter().map(|result| self.places[result]).collect();
+        self.finish_with(&results, &[])
     }
 
     /// `kept` names slots of arguments that are read before the node of a number runs, by somebody else.
     fn finish_with(
         self,
-        results: &[OutputRef],
+        results: &[Place],
         kept: &[(usize, &[u32])],
     ) -> (Body, Vec<SmallVec<[u32; 4]>>) {
         let num_constants = self.constants.len() as u32;
@@ -381,7 +442,7 @@ impl<'p> BodyBuilder<'p> {
             BACK_EDGE => u32::MAX,
             Place::Slot(slot) => slot + num_constants,
         };
-        let results: Vec<u32> = results.iter().map(|result| number(self.places[result])).collect();
+        let results: Vec<u32> = results.iter().map(|&result| number(result)).collect();
         let num_slots = (self.num_slots + num_constants) as usize;
         // Constants are read by the runs to come.
         let mut read_later = vec![false; num_slots];
