@@ -187,6 +187,37 @@ static void names_of_loops_are_unique(void) {
   TF_DeleteGraph(g);
 }
 
+static void loops_run(void) {
+  TF_Graph *g = TF_NewGraph();
+  TF_Output inputs[2] = {output(placeholder(g, TF_INT32, "i"), 0), output(placeholder(g, TF_FLOAT, "x"), 0)};
+  TF_WhileParams *params = new_while(g, inputs, 2);
+  count_up(params, 3, "loop");
+  params->body_outputs[1] = output(unary(params->body_graph, "Square", params->body_inputs[1], "square"), 0);
+  TF_Output ends[2];
+  finish_while(params, ends);
+  CHECK_OK(status);
+  TF_Output slope = {NULL, -7};
+  /* The reference's gradients of loops fail when they run. */
+  if (is_tfcore()) {
+    TF_AddGradients(g, &ends[1], 1, &inputs[1], 1, NULL, status, &slope);
+    CHECK_OK(status);
+  }
+  TF_Session *session = new_session(g);
+  TF_Output fetches[3] = {ends[0], ends[1], slope};
+  int count = is_tfcore() ? 3 : 2;
+  TF_Tensor *fed[2] = {i32_scalar(0), f32_scalar(2.0f)}, *results[3] = {NULL, NULL, NULL};
+  TF_SessionRun(session, NULL, inputs, fed, 2, fetches, results, count, NULL, 0, NULL, status);
+  CHECK_OK(status);
+  CHECK_INT(i32_at(results[0], 0), 3);
+  /* ((2^2)^2)^2, and 8 * 2^7. */
+  CHECK_INT(f32_at(results[1], 0), 256);
+  if (is_tfcore()) CHECK_INT(f32_at(results[2], 0), 1024);
+  for (int k = 0; k < 3; k++) TF_DeleteTensor(results[k]);
+  for (int k = 0; k < 2; k++) TF_DeleteTensor(fed[k]);
+  delete_session(session);
+  TF_DeleteGraph(g);
+}
+
 CASES(CASE(parts_begin_with_the_variables), CASE(operations_of_a_loop), CASE(a_variable_may_stay_as_it_is),
       CASE(loops_in_loops), CASE(unfinished_loops_are_refused), CASE(loops_without_variables_are_refused),
-      CASE(names_of_loops_are_unique))
+      CASE(names_of_loops_are_unique), CASE(loops_run))

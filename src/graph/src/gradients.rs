@@ -116,10 +116,9 @@ impl GradientScope for Scope<'_> {
         for &control in request.controls {
             builder.add_control_input(NodeId(control));
         }
-        if let (Some(pivot), true) = (self.pivot, request.operands.is_empty()) {
-            if request.controls.is_empty() {
-                builder.add_control_input(pivot);
-            }
+        let is_free = request.operands.is_empty() && request.controls.is_empty();
+        if let Some(pivot) = self.pivot.filter(|_| is_free) {
+            builder.add_control_input(pivot);
         }
         builder.set_device(request.device);
         Ok(builder.finish(self.graph)?.0)
@@ -512,24 +511,23 @@ fn ancestors(
     for y in ys {
         let mut found = Some(y.node);
         loop {
-            if let Some(id) = found.take() {
-                if !std::mem::replace(&mut entered[id.index()], true) {
-                    let node = graph.node(id);
-                    if &*node.op.name == "Exit" {
-                        loops.add(graph, id)?;
-                    } else if node.is_next_iteration() {
-                        return Err(invalid!(
-                            "Cannot differentiate the value of node '{}' from inside its loop",
-                            graph.node(y.node).name
-                        ));
-                    }
-                    let is_last = frontier.is_some_and(|nodes| nodes.contains(&id));
-                    let sources = match is_last {
-                        true => SmallVec::new(),
-                        false => loops.sources(graph, id),
-                    };
-                    stack.push((id, sources, 0));
+            let new = found.take().filter(|id| !std::mem::replace(&mut entered[id.index()], true));
+            if let Some(id) = new {
+                let node = graph.node(id);
+                if &*node.op.name == "Exit" {
+                    loops.add(graph, id)?;
+                } else if node.is_next_iteration() {
+                    return Err(invalid!(
+                        "Cannot differentiate the value of node '{}' from inside its loop",
+                        graph.node(y.node).name
+                    ));
                 }
+                let is_last = frontier.is_some_and(|nodes| nodes.contains(&id));
+                let sources = match is_last {
+                    true => SmallVec::new(),
+                    false => loops.sources(graph, id),
+                };
+                stack.push((id, sources, 0));
             }
             match stack.last_mut() {
                 None => break,
