@@ -45,7 +45,7 @@ fn op(graph: &mut Graph, op: &str, name: String, inputs: &[OutputRef]) -> Output
 
 fn session(graph: &Graph) -> Session {
     let config = SessionConfig { threads: 1, ..SessionConfig::default() };
-    let session = Session::new(registry().clone(), &config);
+    let session = Session::new(registry().clone(), &config).unwrap();
     session.extend(graph).expect("a graph that can run");
     session
 }

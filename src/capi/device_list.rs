@@ -6,6 +6,7 @@ use std::ptr;
 use tfcore_base::{Result, invalid};
 use tfcore_runtime::DeviceInfo;
 
+use super::deprecated_session::TF_DeprecatedSession;
 use super::handle::{get, guard, to_int};
 use super::session::TF_Session;
 use super::tf_status::TF_Status;
@@ -29,6 +30,24 @@ impl TF_DeviceList {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TF_SessionListDevices(
     session: *mut TF_Session,
+    status: *mut TF_Status,
+) -> *mut TF_DeviceList {
+    let body = || {
+        // SAFETY: as the caller promises.
+        let devices = unsafe { get(session, "session")? }.session().devices().to_vec();
+        Ok(Box::into_raw(Box::new(TF_DeviceList { devices })))
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, ptr::null_mut(), body) }
+}
+
+/// Returns the devices of a deprecated session, for the caller to delete.
+///
+/// # Safety
+/// `session` and `status` must be live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_DeprecatedSessionListDevices(
+    session: *mut TF_DeprecatedSession,
     status: *mut TF_Status,
 ) -> *mut TF_DeviceList {
     let body = || {

@@ -8,6 +8,7 @@
 mod arena;
 pub mod attr_get;
 pub mod attr_set;
+pub mod deprecated_session;
 pub mod device_list;
 pub mod experimental;
 pub mod function;
@@ -19,6 +20,7 @@ mod log;
 pub mod mutate;
 pub mod operation;
 pub mod ops;
+pub mod partial_run;
 pub mod registry;
 pub mod session;
 pub mod tf_attrtype;

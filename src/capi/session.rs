@@ -9,7 +9,7 @@ use std::time::Duration;
 use tfcore_base::{Result, invalid, not_found, unimplemented_error};
 use tfcore_graph::{NodeId, OutputRef};
 use tfcore_proto as proto;
-use tfcore_runtime::{Request, Session, SessionConfig};
+use tfcore_runtime::{Outcome, Request, Session, SessionConfig};
 use tfcore_tensor::Tensor;
 
 use super::graph::{SharedGraph, TF_Graph, TF_Operation, TF_Output};
@@ -36,9 +36,33 @@ pub struct TF_Session {
     extends_itself: AtomicBool,
 }
 
+impl TF_SessionOptions {
+    /// What the options say about sessions in this process.
+    ///
+    /// # Errors
+    /// `NotFound` or `Unimplemented` for other targets; `InvalidArgument` for a configuration that makes no sense.
+    pub(crate) fn config(&self) -> Result<SessionConfig> {
+        if self.target.starts_with("grpc://") {
+            return Err(unimplemented_error!("Sessions with target '{}'", self.target));
+        }
+        if !self.target.is_empty() {
+            return Err(not_found!(
+                "No session factory registered for the given session options: {{target: \"{}\" \
+                 config: }} Registered factories are {{GRPC_SESSION, DIRECT_SESSION}}.",
+                self.target
+            ));
+        }
+        SessionConfig::from_proto(&self.config)
+    }
+}
+
 impl TF_Session {
     pub(crate) fn session(&self) -> &Session {
         &self.session
+    }
+
+    pub(crate) fn graph(&self) -> &SharedGraph {
+        &self.graph
     }
 
     /// Takes in the nodes that are new in the graph.
@@ -50,7 +74,8 @@ impl TF_Session {
         Ok(())
     }
 
-    fn extend_if_needed(&self) -> Result<()> {
+    /// As `extend`, unless the client does that.
+    pub(crate) fn extend_if_needed(&self) -> Result<()> {
         if !self.extends_itself.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -131,22 +156,13 @@ pub unsafe extern "C" fn TF_NewSession(
     let body = || {
         // SAFETY: as the caller promises.
         let (graph, options) = unsafe { (get(graph, "graph")?, get(opts, "opts")?) };
-        if options.target.starts_with("grpc://") {
-            return Err(unimplemented_error!("Sessions with target '{}'", options.target));
-        }
-        if !options.target.is_empty() {
-            return Err(not_found!(
-                "No session factory registered for the given session options: {{target: \"{}\" \
-                 config: }} Registered factories are {{GRPC_SESSION, DIRECT_SESSION}}.",
-                options.target
-            ));
-        }
-        let config = SessionConfig::from_proto(&options.config)?;
+        let config = options.config()?;
+        let session = Session::new(ops::registry().clone(), &config)?;
         let taken = Arc::new(Taken::default());
         graph.shared.lock().add_session(Arc::downgrade(&taken));
         Ok(Box::into_raw(Box::new(TF_Session {
             graph: graph.shared.clone(),
-            session: Session::new(ops::registry().clone(), &config),
+            session,
             taken,
             extends_itself: AtomicBool::new(true),
         })))
@@ -175,7 +191,8 @@ pub unsafe extern "C" fn TF_LoadSessionFromSavedModel(
     unsafe { guard(status, ptr::null_mut(), body) }
 }
 
-/// Ends a session: runs that come later fail with `TF_CANCELLED`.
+/// Ends a session: runs in progress are cancelled, and runs that come later fail, both with `TF_CANCELLED`.
+/// Closing twice is allowed.
 ///
 /// # Safety
 /// `session` and `status` must be live.
@@ -190,7 +207,7 @@ pub unsafe extern "C" fn TF_CloseSession(session: *mut TF_Session, status: *mut 
     unsafe { guard(status, (), body) }
 }
 
-/// Deletes a session; null is allowed. No run may be in progress.
+/// Deletes a session; null is allowed. Runs must have ended; partial runs may be left.
 ///
 /// # Safety
 /// `session` must be null or live.
@@ -256,8 +273,7 @@ pub unsafe extern "C" fn TF_SessionRun(
         let session = unsafe { get(session, "session")? };
         session.extend_if_needed()?;
         // SAFETY: as above.
-        let options = unsafe { run_options_of(run_options, run_metadata)? };
-        let is_traced = options.trace_level != proto::RunOptions::NO_TRACE;
+        let options = unsafe { options_of_run(run_options, run_metadata)? };
         let graph = &*session.graph;
         // SAFETY: as above.
         let request = unsafe {
@@ -271,48 +287,68 @@ pub unsafe extern "C" fn TF_SessionRun(
                     .iter()
                     .map(|&oper| target(oper, graph))
                     .collect::<Result<_>>()?,
-                trace: is_traced && !run_metadata.is_null(),
-                timeout: u64::try_from(options.timeout_in_ms)
-                    .ok()
-                    .filter(|&millis| millis > 0)
-                    .map(Duration::from_millis),
+                ..options
             }
         };
         let outcome = session.session.run(request)?;
-        if !run_metadata.is_null() {
-            let step_stats = outcome.step_stats;
-            // SAFETY: as above.
-            unsafe {
-                fill(run_metadata, &proto::RunMetadata { step_stats, ..Default::default() })?
-            };
-        }
-        for (out, tensor) in results.iter_mut().zip(outcome.tensors) {
-            *out = TF_Tensor::new(tensor);
-        }
-        Ok(())
+        // SAFETY: as above.
+        unsafe { hand_out(outcome, results, run_metadata) }
     };
     // SAFETY: as the caller promises.
     unsafe { guard(status, (), body) }
 }
 
-/// Reads the options of a run, and checks that the metadata can be stored.
+/// Stores what a run has yielded.
+///
+/// # Safety
+/// The buffer must be null or live.
+pub(crate) unsafe fn hand_out(
+    outcome: Outcome,
+    results: &mut [*mut TF_Tensor],
+    run_metadata: *mut TF_Buffer,
+) -> Result<()> {
+    if !run_metadata.is_null() {
+        let metadata = proto::RunMetadata { step_stats: outcome.step_stats, ..Default::default() };
+        // SAFETY: as the caller promises.
+        unsafe { fill(run_metadata, &metadata)? };
+    }
+    hand_out_tensors(outcome.tensors, results);
+    Ok(())
+}
+
+pub(crate) fn hand_out_tensors(tensors: Vec<Tensor>, results: &mut [*mut TF_Tensor]) {
+    for (result, tensor) in results.iter_mut().zip(tensors) {
+        *result = TF_Tensor::new(tensor);
+    }
+}
+
+/// A request with the options of a run, and nothing to run. Checks that the metadata can be stored.
 ///
 /// # Safety
 /// The buffers must be null or live.
-unsafe fn run_options_of(
+pub(crate) unsafe fn options_of_run(
     run_options: *const TF_Buffer,
     run_metadata: *mut TF_Buffer,
-) -> Result<proto::RunOptions> {
+) -> Result<Request> {
     // SAFETY: as the caller promises.
     if unsafe { run_metadata.as_ref() }.is_some_and(|buffer| !buffer.data.is_null()) {
         return Err(invalid!("Passing non-empty run_metadata is invalid."));
     }
     if run_options.is_null() {
-        return Ok(proto::RunOptions::default());
+        return Ok(Request::default());
     }
     // SAFETY: as the caller promises.
     let bytes = unsafe { bytes(run_options, "run_options")? };
-    tfcore_proto::decode(bytes).map_err(|_| invalid!("Unparseable RunOptions proto"))
+    let options: proto::RunOptions =
+        tfcore_proto::decode(bytes).map_err(|_| invalid!("Unparseable RunOptions proto"))?;
+    let is_traced = options.trace_level != proto::RunOptions::NO_TRACE;
+    let millis = u64::try_from(options.timeout_in_ms).ok().filter(|&millis| millis > 0);
+    Ok(Request {
+        trace: is_traced && !run_metadata.is_null(),
+        timeout: millis.map(Duration::from_millis),
+        pool: options.inter_op_thread_pool,
+        ..Request::default()
+    })
 }
 
 /// # Safety

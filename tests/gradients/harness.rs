@@ -161,7 +161,7 @@ impl Probe {
         if !missing.is_empty() {
             return Err(Error::new(Code::NotFound, missing.join(" ")));
         }
-        let session = Session::new(registry().clone(), &SessionConfig::default());
+        let session = Session::new(registry().clone(), &SessionConfig::default()).unwrap();
         session.extend(&graph)?;
         Ok(Probe { session, inputs, by, outputs, weights, gradients })
     }

@@ -19,6 +19,8 @@ typedef struct TF_StringView {
 
 // How language bindings present ops.
 typedef struct TF_ApiDefMap TF_ApiDefMap;
+// A session with a graph of its own.
+typedef struct TF_DeprecatedSession TF_DeprecatedSession;
 
 // The devices of a session.
 typedef struct TF_DeviceList TF_DeviceList;
@@ -633,10 +635,11 @@ TF_CAPI_EXPORT TF_Session *TF_LoadSessionFromSavedModel(const TF_SessionOptions 
     const TF_Buffer *_run_options, const char *_export_dir, const char *const *_tags, int _tags_len,
     TF_Graph *_graph, TF_Buffer *_meta_graph_def, TF_Status *status);
 
-// Ends a session: runs that come later fail with `TF_CANCELLED`.
+// Ends a session: runs in progress are cancelled, and runs that come later fail, both with `TF_CANCELLED`.
+// Closing twice is allowed.
 TF_CAPI_EXPORT void TF_CloseSession(TF_Session *session, TF_Status *status);
 
-// Deletes a session; null is allowed. No run may be in progress.
+// Deletes a session; null is allowed. Runs must have ended; partial runs may be left.
 TF_CAPI_EXPORT void TF_DeleteSession(TF_Session *session, TF_Status *status);
 
 // Takes in the operations that are new in the graph. From then on the session does not do so by
@@ -653,8 +656,69 @@ TF_CAPI_EXPORT void TF_SessionRun(TF_Session *session, const TF_Buffer *run_opti
     TF_Tensor **output_values, int noutputs, const TF_Operation *const *target_opers, int ntargets,
     TF_Buffer *run_metadata, TF_Status *status);
 
+// Announces a partial run: everything that the calls of `TF_SessionPRun` to come will feed and fetch, and the
+// operations to run. Stores a handle for these calls, which the caller deletes with
+// `TF_DeletePRunHandle`; null on error.
+TF_CAPI_EXPORT void TF_SessionPRunSetup(TF_Session *session, const TF_Output *inputs, int ninputs,
+    const TF_Output *outputs, int noutputs, const TF_Operation *const *target_opers, int ntargets,
+    const char **handle, TF_Status *status);
+
+// Goes on with a partial run: feeds a part of what was announced, waits for another part and stores a new tensor for each
+// output, which the caller deletes. On error all of them are null.
+//
+// A call that feeds or fetches what is not its turn fails and does no harm; any other error ends the partial run. The
+// operations to run were said when the run began; those named here are ignored.
+TF_CAPI_EXPORT void TF_SessionPRun(TF_Session *session, const char *handle, const TF_Output *inputs,
+    TF_Tensor *const *input_values, int ninputs, const TF_Output *outputs,
+    TF_Tensor **output_values, int noutputs, const TF_Operation *const *_target_opers,
+    int _ntargets, TF_Status *status);
+
+// Deletes the handle of a partial run; null is allowed. The run is not affected.
+TF_CAPI_EXPORT void TF_DeletePRunHandle(const char *handle);
+
+// Returns a session with an empty graph, for the caller to delete; null on error.
+TF_CAPI_EXPORT TF_DeprecatedSession *TF_NewDeprecatedSession(const TF_SessionOptions *options,
+    TF_Status *status);
+
+// Ends a session: runs in progress are cancelled, and runs that come later fail, both with `TF_CANCELLED`.
+TF_CAPI_EXPORT void TF_CloseDeprecatedSession(TF_DeprecatedSession *session, TF_Status *status);
+
+// Deletes a session; null is allowed. Runs must have ended; partial runs may be left.
+TF_CAPI_EXPORT void TF_DeleteDeprecatedSession(TF_DeprecatedSession *session, TF_Status *status);
+
+// Closes all sessions of the process, also those over graphs, and clears these containers in them: the default one if
+// `ncontainers` is 0.
+TF_CAPI_EXPORT void TF_Reset(const TF_SessionOptions *opt, const char **containers, int ncontainers,
+    TF_Status *status);
+
+// Adds the nodes of a serialised `GraphDef` to the graph of the session. Their inputs may be nodes that are there
+// already; their names must be new.
+TF_CAPI_EXPORT void TF_ExtendGraph(TF_DeprecatedSession *session, const void *proto,
+    size_t proto_len, TF_Status *status);
+
+// As `TF_SessionRun`, with names for tensors (`y` is `y:0`) and operations.
+TF_CAPI_EXPORT void TF_Run(TF_DeprecatedSession *session, const TF_Buffer *run_options,
+    const char **input_names, TF_Tensor **inputs, int ninputs, const char **output_names,
+    TF_Tensor **outputs, int noutputs, const char **target_oper_names, int ntargets,
+    TF_Buffer *run_metadata, TF_Status *status);
+
+// As `TF_SessionPRunSetup`, with names.
+TF_CAPI_EXPORT void TF_PRunSetup(TF_DeprecatedSession *session, const char **input_names,
+    int ninputs, const char **output_names, int noutputs, const char **target_oper_names,
+    int ntargets, const char **handle, TF_Status *status);
+
+// As `TF_SessionPRun`, with names: the very ones that were announced.
+TF_CAPI_EXPORT void TF_PRun(TF_DeprecatedSession *session, const char *handle,
+    const char **input_names, TF_Tensor **inputs, int ninputs, const char **output_names,
+    TF_Tensor **outputs, int noutputs, const char **_target_oper_names, int _ntargets,
+    TF_Status *status);
+
 // Returns the devices of a session, for the caller to delete.
 TF_CAPI_EXPORT TF_DeviceList *TF_SessionListDevices(TF_Session *session, TF_Status *status);
+
+// Returns the devices of a deprecated session, for the caller to delete.
+TF_CAPI_EXPORT TF_DeviceList *TF_DeprecatedSessionListDevices(TF_DeprecatedSession *session,
+    TF_Status *status);
 
 // Deletes a list; null is allowed.
 TF_CAPI_EXPORT void TF_DeleteDeviceList(TF_DeviceList *list);

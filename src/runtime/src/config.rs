@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use tfcore_base::{Result, invalid};
+use tfcore_base::{Result, invalid, not_found};
 use tfcore_math::pool::Pool;
 use tfcore_proto as proto;
 
@@ -22,6 +23,12 @@ pub struct SessionConfig {
     pub cpu_devices: usize,
     /// Whether a node whose device is not there runs on another one.
     pub soft_placement: bool,
+    /// How long a run may take that has no limit of its own.
+    pub timeout: Option<Duration>,
+    /// Pools that runs choose from, by number of threads (0 for that of the session) and name; those of one name are one.
+    pub run_pools: Vec<(usize, String)>,
+    /// The kind of executor that is asked for by name.
+    pub executor_type: String,
 }
 
 impl Default for SessionConfig {
@@ -31,9 +38,15 @@ impl Default for SessionConfig {
             own_threads: false,
             cpu_devices: 1,
             soft_placement: false,
+            timeout: None,
+            run_pools: Vec::new(),
+            executor_type: String::new(),
         }
     }
 }
+
+/// The name of the executor that runs one node after the other.
+const SINGLE_THREADED: &str = "SINGLE_THREADED_EXECUTOR";
 
 fn available_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
@@ -65,31 +78,74 @@ impl SessionConfig {
             if !(0..=MAX_COUNT).contains(&count) {
                 return Err(invalid!("A session cannot have {count} CPU devices"));
             }
-            result.cpu_devices = (count as usize).max(1);
+            result.cpu_devices = count as usize;
+        }
+        result.timeout = u64::try_from(config.operation_timeout_in_ms)
+            .ok()
+            .filter(|&millis| millis > 0)
+            .map(Duration::from_millis);
+        for pool in &config.session_inter_op_thread_pool {
+            if !(0..=MAX_COUNT).contains(&pool.num_threads) {
+                return Err(invalid!("A pool cannot have {} threads", pool.num_threads));
+            }
+            result.run_pools.push((pool.num_threads as usize, pool.global_name.clone()));
+        }
+        if let Some(experimental) = &config.experimental {
+            result.executor_type = experimental.executor_type.clone();
         }
         Ok(result)
     }
 
-    /// The pool that the session's steps use; `None` for one thread. Sessions that ask for as many
-    /// threads share a pool.
-    pub(crate) fn pool(&self) -> Option<Arc<Pool>> {
-        static SHARED: LazyLock<Mutex<HashMap<usize, Weak<Pool>>>> =
-            LazyLock::new(Default::default);
-        if self.threads <= 1 {
-            return None;
+    /// Whether there is an executor of the kind that is asked for.
+    ///
+    /// # Errors
+    /// `NotFound` if not; a session notices when it runs something.
+    pub(crate) fn check_executor(&self) -> Result<()> {
+        match &*self.executor_type {
+            "" | "DEFAULT" | SINGLE_THREADED => Ok(()),
+            other => Err(not_found!(
+                "No executor factory registered for the given executor type: {other} Registered \
+                 factories are {{DEFAULT, , {SINGLE_THREADED}}}."
+            )),
         }
-        if self.own_threads {
-            return Some(Arc::new(Pool::new(self.threads)));
-        }
-        let mut shared = SHARED.lock();
-        shared.retain(|_, pool| pool.strong_count() > 0);
-        if let Some(pool) = shared.get(&self.threads).and_then(Weak::upgrade) {
-            return Some(pool);
-        }
-        let pool = Arc::new(Pool::new(self.threads));
-        shared.insert(self.threads, Arc::downgrade(&pool));
-        Some(pool)
     }
+
+    /// The pools that runs choose from, at least one; `None` for one thread.
+    pub(crate) fn pools(&self) -> Vec<Option<Arc<Pool>>> {
+        if self.executor_type == SINGLE_THREADED {
+            return vec![None; self.run_pools.len().max(1)];
+        }
+        if self.run_pools.is_empty() {
+            return vec![pool(self.threads, "", self.own_threads)];
+        }
+        let pools = self.run_pools.iter().map(|(threads, name)| {
+            let threads = if *threads == 0 { self.threads } else { *threads };
+            pool(threads, name, self.own_threads && name.is_empty())
+        });
+        pools.collect()
+    }
+}
+
+/// A pool of so many threads, the caller's included; `None` for one. Sessions share the pools of one name (whoever comes first says how
+/// many threads that has), and those without a name that have as many threads.
+fn pool(threads: usize, name: &str, is_own: bool) -> Option<Arc<Pool>> {
+    static SHARED: LazyLock<Mutex<HashMap<(usize, String), Weak<Pool>>>> =
+        LazyLock::new(Default::default);
+    if threads <= 1 {
+        return None;
+    }
+    if is_own {
+        return Some(Arc::new(Pool::new(threads)));
+    }
+    let key = (if name.is_empty() { threads } else { 0 }, name.to_string());
+    let mut shared = SHARED.lock();
+    shared.retain(|_, pool| pool.strong_count() > 0);
+    if let Some(pool) = shared.get(&key).and_then(Weak::upgrade) {
+        return Some(pool);
+    }
+    let pool = Arc::new(Pool::new(threads));
+    shared.insert(key, Arc::downgrade(&pool));
+    Some(pool)
 }
 
 #[cfg(test)]
@@ -101,13 +157,31 @@ mod tests {
         let mut config =
             proto::ConfigProto { intra_op_parallelism_threads: 1, ..Default::default() };
         assert_eq!(SessionConfig::from_proto(&config).unwrap().threads, 1);
-        assert!(SessionConfig::from_proto(&config).unwrap().pool().is_none());
+        assert!(SessionConfig::from_proto(&config).unwrap().pools()[0].is_none());
         config.inter_op_parallelism_threads = 3;
         config.device_count.insert("CPU".into(), 2);
         let read = SessionConfig::from_proto(&config).unwrap();
         assert_eq!((read.threads, read.cpu_devices), (3, 2));
-        let pool = read.pool().unwrap();
-        assert!(Arc::ptr_eq(&pool, &read.pool().unwrap()));
+        let pool = |config: &SessionConfig, index: usize| config.pools()[index].clone().unwrap();
+        let first = pool(&read, 0);
+        assert!(Arc::ptr_eq(&first, &pool(&read, 0)));
+        for (num_threads, global_name) in [(0, ""), (2, ""), (4, "named"), (5, "named")] {
+            let global_name = global_name.to_string();
+            let pool = proto::ThreadPoolOptionProto { num_threads, global_name };
+            config.session_inter_op_thread_pool.push(pool);
+        }
+        let mut read = SessionConfig::from_proto(&config).unwrap();
+        let pools = read.pools();
+        let threads = |pool: &Option<Arc<Pool>>| pool.as_ref().unwrap().threads();
+        assert_eq!(pools.iter().map(threads).collect::<Vec<_>>(), [3, 2, 4, 4]);
+        assert!(Arc::ptr_eq(&first, pools[0].as_ref().unwrap()));
+        read.own_threads = true;
+        assert!(!Arc::ptr_eq(&first, &pool(&read, 0)));
+        assert!(Arc::ptr_eq(pools[2].as_ref().unwrap(), &pool(&read, 2)));
+        read.executor_type = "SINGLE_THREADED_EXECUTOR".to_string();
+        assert!(read.pools().iter().all(Option::is_none) && read.check_executor().is_ok());
+        read.executor_type = "NOPE".to_string();
+        assert!(read.check_executor().is_err());
         config.intra_op_parallelism_threads = i32::MAX;
         assert!(SessionConfig::from_proto(&config).is_err());
     }

@@ -260,10 +260,10 @@ fn run_in_place(node: &PlanNode, values: &mut [Value], exec: Exec<'_>) -> Result
             run_owned(node, inputs.collect(), outputs, exec)?;
         }
     }
-    drop_unread(node, values);
     if let (Some(trace), Some(start)) = (&exec.run.trace, start) {
-        trace.record(&node.name, &node.op.name, start);
+        trace.record(node, start, outputs);
     }
+    drop_unread(node, values);
     Ok(())
 }
 
@@ -285,11 +285,11 @@ pub(crate) fn run_node(
     exec: Exec<'_>,
 ) -> Result<()> {
     let start = exec.run.trace.as_ref().map(|_| Instant::now());
-    catch_unwind(AssertUnwindSafe(|| run_owned(node, inputs, outputs, exec)))
+    catch_unwind(AssertUnwindSafe(|| run_owned(node, inputs, &mut *outputs, exec)))
         .unwrap_or_else(|_| Err(panicked(node)))
         .map_err(|error| error.at_node(&node.name))?;
     if let (Some(trace), Some(start)) = (&exec.run.trace, start) {
-        trace.record(&node.name, &node.op.name, start);
+        trace.record(node, start, outputs);
     }
     Ok(())
 }

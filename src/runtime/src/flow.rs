@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -19,6 +20,11 @@ use crate::frames::ROOT;
 use crate::functions::Function;
 use crate::plan::{Action, Gear, Plan, PlanNode};
 use crate::queue::Queue;
+
+mod loops;
+mod partial;
+
+use loops::{For, While};
 
 /// Who is told how a plan ended.
 type Done = Box<dyn FnOnce(Result<Outputs>) + Send>;
@@ -37,7 +43,6 @@ pub(crate) fn run(
         *tell.lock() = Some(result);
         woken.wake();
     };
-    let args = args.into_iter().map(Some).collect();
     let flow = Flow::start(plan, dataflow, args, exec, queue.clone(), Box::new(done));
     let is_over = || end.lock().is_some();
     if !queue.drive(exec.run.deadline, &is_over) {
@@ -56,6 +61,8 @@ pub(crate) struct Flow {
     run: Arc<Run>,
     depth: u32,
     queue: Arc<Queue>,
+    /// Whether somebody waits for single results.
+    is_partial: bool,
     state: Mutex<State>,
     done: Mutex<Option<Done>>,
 }
@@ -153,11 +160,11 @@ struct Ready {
 }
 
 impl Flow {
-    /// Begins a run. Arguments that are `None` come later.
+    /// Begins a run.
     pub(crate) fn start(
         plan: &Arc<Plan>,
         dataflow: &Arc<Dataflow>,
-        args: Vec<Option<Value>>,
+        args: Inputs,
         exec: Exec<'_>,
         queue: Arc<Queue>,
         done: Done,
@@ -168,17 +175,19 @@ impl Flow {
             run: exec.run.clone(),
             depth: exec.depth,
             queue,
+            is_partial: false,
             state: Mutex::default(),
             done: Mutex::new(Some(done)),
         });
-        let ready = flow.begin(args);
+        let ready = flow.begin(args.into_iter().map(Some));
         flow.launch(ready);
         flow.settle();
         flow
     }
 
-    /// What can run at once. The run has one more outstanding than there is, until that has been launched.
-    fn begin(&self, args: Vec<Option<Value>>) -> Vec<Ready> {
+    /// What can run at once; arguments that are `None` come later. The run has one more outstanding than there is,
+    /// until that has been launched.
+    fn begin(&self, args: impl Iterator<Item = Option<Value>>) -> Vec<Ready> {
         let state = &mut *self.state.lock();
         state.outstanding = 1;
         let body = &self.plan.body;
@@ -191,7 +200,7 @@ impl Flow {
         for source in self.dataflow.sources() {
             events.check_ready(root, source);
         }
-        for (index, arg) in args.into_iter().enumerate() {
+        for (index, arg) in args.enumerate() {
             match arg {
                 Some(value) => events.deliver_arg(index, value),
                 None => events.state.outstanding += 1,
@@ -223,10 +232,8 @@ impl Flow {
             if let Err(error) = prepare(node, &mut inputs) {
                 return self.ended(place, number, Err(error.at_node(&node.name)));
             }
-            let flow = self.clone();
-            let done = move |result: Result<Outputs>| flow.ended(place, number, result);
             let (dtypes, step) = (&node.output_dtypes, self.run.step.clone());
-            let ctx = BlockingContext::new(inputs, dtypes, step, Box::new(done));
+            let ctx = BlockingContext::new(inputs, dtypes, step, self.end_of(place, number));
             // A panic drops the context, which ends the node with an error.
             let _ = catch_unwind(AssertUnwindSafe(|| kernel.start(ctx)));
             return;
@@ -234,13 +241,23 @@ impl Flow {
         if let Action::Control(control) = &node.action
             && control.may_wait()
         {
-            let flow = self.clone();
-            let done = move |result: Result<Outputs>| flow.ended(place, number, result);
-            return self.start_control(control, node, inputs, Box::new(done));
+            return self.start_control(control, node, inputs, self.end_of(place, number));
         }
         let mut outputs: Outputs = SmallVec::from_elem(Value::Absent, node.num_outputs());
         let result = run_node(node, inputs, &mut outputs, exec);
         self.ended(place, number, result.map(|()| outputs));
+    }
+
+    /// What is called when a node has ended that began here.
+    fn end_of(self: &Arc<Self>, place: Place, number: u32) -> Done {
+        let flow = self.clone();
+        let start = self.run.trace.as_ref().map(|_| Instant::now());
+        Box::new(move |result| {
+            if let (Some(trace), Some(start), Ok(outputs)) = (&flow.run.trace, start, &result) {
+                trace.record(&flow.plan.body.nodes[number as usize], start, outputs);
+            }
+            flow.ended(place, number, result);
+        })
     }
 
     /// Notes the end of a node, and lets those run that waited for it.
@@ -266,12 +283,14 @@ impl Flow {
         };
         self.launch(ready);
         self.settle();
+        self.tell();
     }
 
     /// Notes the first error and cancels the step, so that what waits ends.
     pub(crate) fn fail(&self, error: Error) {
         self.state.lock().error.get_or_insert(error);
         self.run.step.cancellation.cancel();
+        self.tell();
     }
 
     /// One less is outstanding; ends the run if nothing is left.
@@ -282,8 +301,9 @@ impl Flow {
             if state.outstanding > 0 {
                 return;
             }
-            match state.error.take() {
-                Some(error) => Err(error),
+            match &state.error {
+                Some(error) => Err(error.clone()),
+                None if self.is_partial => Ok(Outputs::new()),
                 None => {
                     let results = std::mem::take(&mut state.results);
                     Ok(results.into_iter().map(Option::unwrap_or_default).collect())
@@ -351,77 +371,11 @@ impl Flow {
             Err(error) => done(Err(error)),
             Ok((exec, plan)) => match &plan.gear {
                 Gear::Dataflow(dataflow) => {
-                    let args = args.into_iter().map(Some).collect();
                     Flow::start(&plan, dataflow, args, exec, self.queue.clone(), done);
                 }
                 _ => done(run_plan(&plan, args, exec)),
             },
         }
-    }
-}
-
-/// A While whose functions may wait. Each call goes on through the queue, so that the stack does not grow with the iterations.
-struct While {
-    flow: Arc<Flow>,
-    cond: Arc<Function>,
-    body: Arc<Function>,
-}
-
-impl While {
-    fn start(self, vars: Inputs, done: Done) {
-        let (flow, cond) = (self.flow.clone(), self.cond.clone());
-        flow.start_call(
-            &cond,
-            vars.clone(),
-            Box::new(move |results| match results.and_then(|results| holds(&results)) {
-                Err(error) => done(Err(error)),
-                Ok(false) => done(Ok(vars.into_iter().collect())),
-                Ok(true) => self.iterate(vars, done),
-            }),
-        );
-    }
-
-    fn iterate(self, vars: Inputs, done: Done) {
-        let (flow, body) = (self.flow.clone(), self.body.clone());
-        flow.start_call(
-            &body,
-            vars,
-            Box::new(move |results| match results {
-                Err(error) => done(Err(error)),
-                Ok(vars) => {
-                    let queue = self.flow.queue.clone();
-                    queue.push(Box::new(move || self.start(vars.into_iter().collect(), done)));
-                }
-            }),
-        );
-    }
-}
-
-/// A For whose body may wait.
-struct For {
-    flow: Arc<Flow>,
-    body: Arc<Function>,
-    range: Range,
-}
-
-impl For {
-    fn start(mut self, mut vars: Inputs, done: Done) {
-        let Some(counter) = self.range.next() else {
-            return done(Ok(vars.into_iter().collect()));
-        };
-        vars.insert(0, counter);
-        let (flow, body) = (self.flow.clone(), self.body.clone());
-        flow.start_call(
-            &body,
-            vars,
-            Box::new(move |results| match results {
-                Err(error) => done(Err(error)),
-                Ok(vars) => {
-                    let queue = self.flow.queue.clone();
-                    queue.push(Box::new(move || self.start(vars.into_iter().collect(), done)));
-                }
-            }),
-        );
     }
 }
 
@@ -600,12 +554,8 @@ impl<'s> Events<'s> {
 
     fn node_ended(&mut self, place: Place, number: u32, outputs: Option<Outputs>) {
         let node = self.node(number);
-        if place.frame == ROOT
-            && let Some(outputs) = &outputs
-        {
-            for &(output, result) in &node.results {
-                self.state.results[result as usize] = Some(outputs[output as usize].clone());
-            }
+        if place.frame == ROOT {
+            self.note_results(number, outputs.as_ref());
         }
         match node.kind {
             Kind::Enter { child, is_constant } => {
@@ -625,6 +575,14 @@ impl<'s> Events<'s> {
             iteration.outstanding -= 1;
         }
         self.may_have_ended.push(place.frame);
+    }
+
+    /// Keeps what a node has for the caller. What is dead is absent.
+    fn note_results(&mut self, number: u32, outputs: Option<&Outputs>) {
+        for &(output, result) in &self.node(number).results {
+            let value = outputs.map_or(Value::Absent, |outputs| outputs[output as usize].clone());
+            self.state.results[result as usize] = Some(value);
+        }
     }
 
     /// Tells all that wait for a node, in iteration `place`.
@@ -693,12 +651,8 @@ impl<'s> Events<'s> {
 
     /// Tells the frame around, where an Exit may be what is fetched.
     fn propagate_exit(&mut self, parent: Place, number: u32, outputs: Option<Outputs>) {
-        if parent.frame == ROOT
-            && let Some(outputs) = &outputs
-        {
-            for &(output, result) in &self.node(number).results {
-                self.state.results[result as usize] = Some(outputs[output as usize].clone());
-            }
+        if parent.frame == ROOT {
+            self.note_results(number, outputs.as_ref());
         }
         self.propagate(parent, number, outputs);
     }

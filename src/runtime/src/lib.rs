@@ -11,12 +11,15 @@ mod executor;
 mod flow;
 mod frames;
 mod functions;
+mod life;
 mod lift;
 #[cfg(test)]
 mod loop_tests;
 mod map;
 mod mutated;
+mod named;
 mod parallel;
+mod partial;
 mod place;
 mod plan;
 mod planner;
@@ -27,4 +30,7 @@ mod trace;
 
 pub use config::SessionConfig;
 pub use device::DeviceInfo;
+pub use life::reset;
+pub use named::{NamedRequest, NamedSession};
+pub use partial::{Announcement, Named};
 pub use session::{Outcome, Request, Session};

@@ -55,22 +55,11 @@ impl<'p> Planner<'p> {
         results: &[OutputRef],
     ) -> Result<Plan> {
         let fed: HashSet<OutputRef> = args.iter().copied().collect();
-        let frames = Frames::new(self.nodes, order, &fed)?;
-        let fetched = results.iter().filter(|output| !fed.contains(output));
-        if let Some(inside) = fetched.into_iter().find(|o| frames.of(o.node) != ROOT) {
-            let name = &self.nodes[inside.node.index()].name;
-            return Err(invalid!("Operation '{name}' is in a while loop, cannot be fetched"));
-        }
-        let flat = || order.iter().map(|&id| Item::Node(id)).collect::<Vec<Item>>();
+        let frames = self.frames(order, results, &fed)?;
         let items = match frames.is_flat() {
-            true => Some(flat()),
+            true => Some(items_of(order)),
             false => lift(self.nodes, order, &fed, &frames),
         };
-        let dtypes = |outputs: &[OutputRef]| -> Vec<DType> {
-            let node = |output: &OutputRef| &self.nodes[output.node.index()];
-            outputs.iter().map(|output| node(output).output_dtypes[output.port()].base()).collect()
-        };
-        let (arg_dtypes, result_dtypes) = (dtypes(args), dtypes(results));
         if let Some(items) = items {
             let mut builder = BodyBuilder::new(*self, args);
             builder.add_items(&items)?;
@@ -80,17 +69,41 @@ impl<'p> Planner<'p> {
                     true => Gear::Parallel(Arc::new(dependencies(&body, &waits_for))),
                     false => Gear::Straight,
                 };
+                let (arg_dtypes, result_dtypes) = (self.dtypes(args), self.dtypes(results));
                 return Ok(Plan { body, gear, arg_dtypes, result_dtypes });
             }
         }
+        self.plan_dataflow(order, args, results, &frames)
+    }
+
+    /// As [`Planner::plan_nodes`], for a run whose arguments come one by one.
+    pub(crate) fn plan_partial(
+        &self,
+        order: &[NodeId],
+        args: &[OutputRef],
+        results: &[OutputRef],
+    ) -> Result<Plan> {
+        let fed = args.iter().copied().collect();
+        let frames = self.frames(order, results, &fed)?;
+        self.plan_dataflow(order, args, results, &frames)
+    }
+
+    fn plan_dataflow(
+        &self,
+        order: &[NodeId],
+        args: &[OutputRef],
+        results: &[OutputRef],
+        frames: &Frames,
+    ) -> Result<Plan> {
         let mut builder = BodyBuilder::new(*self, args);
         builder.keeps_frames = true;
-        builder.add_items(&flat())?;
+        builder.add_items(&items_of(order))?;
         let may_wait = builder.may_wait;
         let numbers = std::mem::take(&mut builder.numbers);
         let (body, _) = builder.finish(results);
-        let flow = Dataflow::new(self.nodes, &body, &numbers, &frames, may_wait);
+        let flow = Dataflow::new(self.nodes, &body, &numbers, frames, may_wait);
         let gear = Gear::Dataflow(Arc::new(flow));
+        let (arg_dtypes, result_dtypes) = (self.dtypes(args), self.dtypes(results));
         Ok(Plan { body, gear, arg_dtypes, result_dtypes })
     }
 
@@ -103,6 +116,30 @@ impl<'p> Planner<'p> {
             true => Ok(Some(order.into_iter().map(Item::Node).collect())),
             false => Ok(lift(self.nodes, &order, &fed, &frames)),
         }
+    }
+
+    /// The frames that nodes run in.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if a result lies within a loop.
+    fn frames(
+        &self,
+        order: &[NodeId],
+        results: &[OutputRef],
+        fed: &HashSet<OutputRef>,
+    ) -> Result<Frames> {
+        let frames = Frames::new(self.nodes, order, fed)?;
+        let mut fetched = results.iter().filter(|output| !fed.contains(output));
+        if let Some(inside) = fetched.find(|output| frames.of(output.node) != ROOT) {
+            let name = &self.nodes[inside.node.index()].name;
+            return Err(invalid!("Operation '{name}' is in a while loop, cannot be fetched"));
+        }
+        Ok(frames)
+    }
+
+    fn dtypes(&self, outputs: &[OutputRef]) -> Vec<DType> {
+        let dtype = |o: &OutputRef| self.nodes[o.node.index()].output_dtypes[o.port()].base();
+        outputs.iter().map(dtype).collect()
     }
 
     fn kernel_of(&self, node: &Node) -> Result<Arc<dyn Kernel>> {
@@ -161,6 +198,10 @@ pub(crate) fn while_loop(
     }
     let made = builder.finish_loop(&results, split, num_vars);
     Ok(Some(Loop::new(made, split, vec![true; num_vars])))
+}
+
+fn items_of(order: &[NodeId]) -> Vec<Item> {
+    order.iter().map(|&id| Item::Node(id)).collect()
 }
 
 /// What a slot is before all are numbered: constants go first, and how many there are is known last.

@@ -1,4 +1,6 @@
-//! The work of a step in the gear with frames: jobs, run by the caller and by threads of the pool.
+//! The work of a step in the gear with frames: jobs, run by those who drive it and by threads of the pool.
+//!
+//! Every job gets done as long as somebody drives the queue, whether or not the pool has threads.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,31 +14,71 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// The jobs of a step. The thread that runs the step drives the queue; those of the pool help.
 pub(crate) struct Queue {
-    jobs: Mutex<VecDeque<Job>>,
+    jobs: Mutex<Jobs>,
     changed: Condvar,
     pool: Option<Arc<Pool>>,
 }
 
+struct Jobs {
+    waiting: VecDeque<Job>,
+    /// Threads that drive the queue, or are about to.
+    drivers: usize,
+}
+
 impl Queue {
+    /// A queue that its maker drives.
     pub(crate) fn new(pool: Option<Arc<Pool>>) -> Arc<Queue> {
-        Arc::new(Queue { jobs: Mutex::default(), changed: Condvar::new(), pool })
+        let jobs = Jobs { waiting: VecDeque::new(), drivers: 1 };
+        Arc::new(Queue { jobs: Mutex::new(jobs), changed: Condvar::new(), pool })
     }
 
     /// Adds a job, to be run soon by anybody.
     pub(crate) fn push(self: &Arc<Self>, job: Job) {
         let mut jobs = self.jobs.lock();
-        jobs.push_back(job);
-        let is_more_than_one = jobs.len() > 1;
+        jobs.waiting.push_back(job);
+        let needs_help = jobs.waiting.len() > 1 || jobs.drivers == 0;
         drop(jobs);
         self.changed.notify_one();
-        if is_more_than_one && let Some(pool) = &self.pool {
+        if needs_help {
+            self.call_for_help();
+        }
+    }
+
+    /// Has a thread of the pool run one job.
+    fn call_for_help(self: &Arc<Self>) {
+        if let Some(pool) = &self.pool {
             let queue = self.clone();
             pool.spawn(Box::new(move || {
-                let job = queue.jobs.lock().pop_front();
-                if let Some(job) = job {
-                    job();
-                }
+                queue.run_one();
             }));
+        }
+    }
+
+    /// Runs a job, if there is one.
+    fn run_one(&self) -> bool {
+        let job = self.jobs.lock().waiting.pop_front();
+        job.map(|job| job()).is_some()
+    }
+
+    /// One more thread is going to drive the queue.
+    pub(crate) fn enter(&self) {
+        self.jobs.lock().drivers += 1;
+    }
+
+    /// A thread stops driving the queue and hands over what is left: to others who drive it, else to the pool. Without a pool it
+    /// first runs what can be run.
+    pub(crate) fn leave(self: &Arc<Self>) {
+        let (waiting, drivers) = {
+            let mut jobs = self.jobs.lock();
+            jobs.drivers -= 1;
+            (jobs.waiting.len(), jobs.drivers)
+        };
+        if drivers > 0 {
+            self.changed.notify_all();
+        } else if self.pool.is_some() {
+            (0..waiting).for_each(|_| self.call_for_help());
+        } else {
+            while self.run_one() {}
         }
     }
 
@@ -58,7 +100,7 @@ impl Queue {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 return false;
             }
-            if let Some(job) = jobs.pop_front() {
+            if let Some(job) = jobs.waiting.pop_front() {
                 drop(jobs);
                 job();
                 jobs = self.jobs.lock();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use tfcore_base::{DType, Result, cancelled, invalid, out_of_range};
+use tfcore_base::{DType, Result, invalid, not_found, out_of_range};
 use tfcore_framework::{Cancellation, Registry, ResourceManager, Step, StepContainer};
 use tfcore_graph::{Graph, Node, NodeId, OutputRef, is_valid_node_name};
 use tfcore_math::pool::Pool;
@@ -17,7 +17,9 @@ use crate::config::SessionConfig;
 use crate::device::DeviceInfo;
 use crate::executor::{self, Run};
 use crate::functions::Functions;
+use crate::life::Life;
 use crate::mutated::check_nodes;
+use crate::partial::Announcement;
 use crate::place::check_placement;
 use crate::plan::Plan;
 use crate::planner::{Kernels, Planner};
@@ -32,8 +34,10 @@ pub struct Request {
     pub targets: Vec<NodeId>,
     /// Whether the times of all nodes are wanted.
     pub trace: bool,
-    /// How long the run may take.
+    /// How long the run may take; the session's limit if `None`.
     pub timeout: Option<Duration>,
+    /// Which of the session's pools the nodes share; -1 for the caller's thread alone.
+    pub pool: i32,
 }
 
 /// What a run yields.
@@ -53,12 +57,12 @@ pub struct Session {
     functions: Arc<Functions>,
     resources: Arc<ResourceManager>,
     buffers: Arc<BufferPool>,
-    pool: Option<Arc<Pool>>,
+    /// At least one; `None` for one thread.
+    pools: Vec<Option<Arc<Pool>>>,
     devices: Vec<DeviceInfo>,
-    soft_placement: bool,
+    config: SessionConfig,
     device: Arc<str>,
-    /// Cancelled when the session is closed, and with it every step.
-    cancellation: Arc<Cancellation>,
+    life: Arc<Life>,
     /// Held while nodes are taken in.
     extending: Mutex<()>,
 }
@@ -69,33 +73,48 @@ struct Signature {
     feeds: Vec<OutputRef>,
     fetches: Vec<OutputRef>,
     targets: Vec<NodeId>,
+    is_partial: bool,
 }
 
 /// Step numbers are unique in the process: rendezvous and step containers are named after them.
 static NEXT_STEP: AtomicI64 = AtomicI64::new(1);
 
 impl Session {
-    pub fn new(registry: Arc<Registry>, config: &SessionConfig) -> Session {
+    /// # Errors
+    /// `NotFound` without any device.
+    pub fn new(registry: Arc<Registry>, config: &SessionConfig) -> Result<Session> {
         let devices: Vec<DeviceInfo> = (0..config.cpu_devices).map(DeviceInfo::cpu).collect();
-        Session {
+        let Some(first) = devices.first() else {
+            return Err(not_found!("No CPU devices are available in this process"));
+        };
+        let resources: Arc<ResourceManager> = Arc::default();
+        Ok(Session {
             functions: Arc::new(Functions::new(registry.clone())),
             registry,
             nodes: RwLock::default(),
             plans: RwLock::default(),
             kernels: Mutex::default(),
-            resources: Arc::default(),
+            life: Life::begin(vec![resources.clone()]),
+            resources,
             buffers: Arc::default(),
-            pool: config.pool(),
-            device: devices[0].name_str().into(),
+            pools: config.pools(),
+            device: first.name_str().into(),
             devices,
-            soft_placement: config.soft_placement,
-            cancellation: Arc::default(),
+            config: config.clone(),
             extending: Mutex::new(()),
-        }
+        })
     }
 
     pub fn devices(&self) -> &[DeviceInfo] {
         &self.devices
+    }
+
+    /// Whether the session has not been closed.
+    ///
+    /// # Errors
+    /// `Cancelled` if it has.
+    pub fn check_open(&self) -> Result<()> {
+        self.life.check()
     }
 
     /// Takes in the nodes that were added to the graph since the last call.
@@ -130,7 +149,7 @@ impl Session {
 
     /// Cancels the runs in progress and makes further ones fail. Closing twice is allowed.
     pub fn close(&self) {
-        self.cancellation.cancel();
+        self.life.close();
     }
 
     /// Runs what the fetches and targets need.
@@ -138,44 +157,104 @@ impl Session {
     /// # Errors
     /// The request's, in the reference's words; else the first failing node's, with its name.
     pub fn run(&self, request: Request) -> Result<Outcome> {
-        if self.cancellation.is_cancelled() {
-            return Err(cancelled!("Session has been closed."));
-        }
+        self.life.check()?;
         let (feeds, tensors): (Vec<OutputRef>, Vec<Tensor>) = request.feeds.into_iter().unzip();
-        let signature = Signature { feeds, fetches: request.fetches, targets: request.targets };
-        let known = self.plans.read().get(&signature).cloned();
-        let plan = match known {
-            Some(plan) => plan,
-            None => self.plan(&signature)?,
-        };
+        let Request { fetches, targets, trace, timeout, pool, .. } = request;
+        let pool = self.pool(pool)?;
+        let signature = Signature { feeds, fetches, targets, is_partial: false };
+        let plan = self.plan(&signature, |nodes| check_request(nodes, &signature))?;
         self.check_dtypes(&signature.feeds, &tensors)?;
-        let step = Arc::new(Step {
+        let timeout = timeout.or(self.config.timeout);
+        let run = Arc::new(Run {
+            step: self.new_step(),
+            pool: pool.clone(),
+            trace: trace.then(|| Arc::new(Trace::new())),
+            deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            functions: self.functions.clone(),
+        });
+        let tensors = executor::run(&plan, tensors, &run)?;
+        let nodes = || self.nodes.read().clone();
+        let step_stats =
+            run.trace.as_ref().map(|trace| trace.take_step_stats(&self.device, &nodes()));
+        Ok(Outcome { tensors, step_stats })
+    }
+
+    /// Begins a partial run of what is announced, and returns its handle.
+    ///
+    /// # Errors
+    /// What is wrong with the announcement.
+    pub fn begin_partial(&self, announced: &Announcement) -> Result<String> {
+        self.life.check()?;
+        let nodes = self.nodes.read().clone();
+        let (feeds, fetches, targets) = announced.resolve(&nodes)?;
+        let signature = Signature {
+            feeds: feeds.iter().map(|feed| feed.output).collect(),
+            fetches: fetches.iter().map(|fetch| fetch.output).collect(),
+            targets,
+            is_partial: true,
+        };
+        let plan = self.plan(&signature, |_| Ok(()))?;
+        let run = Arc::new(Run {
+            step: self.new_step(),
+            pool: self.pool(0)?.clone(),
+            trace: None,
+            deadline: None,
+            functions: self.functions.clone(),
+        });
+        self.life.partial_runs.begin(&announced.key(), nodes, &plan, &run, feeds, fetches)
+    }
+
+    /// Goes on with a partial run: feeds a part of what was announced, waits for another and returns it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an unknown handle and for feeds and fetches out of turn, which do no harm. Any other error ends the
+    /// partial run.
+    pub fn run_partial(
+        &self,
+        handle: &str,
+        feeds: Vec<(String, Tensor)>,
+        fetches: &[String],
+    ) -> Result<Vec<Tensor>> {
+        self.life.check()?;
+        let deadline = self.config.timeout.and_then(|limit| Instant::now().checked_add(limit));
+        self.life.partial_runs.proceed(handle, feeds, fetches, deadline)
+    }
+
+    fn pool(&self, index: i32) -> Result<&Option<Arc<Pool>>> {
+        match usize::try_from(index) {
+            Ok(index) if index < self.pools.len() => Ok(&self.pools[index]),
+            _ if index == -1 => Ok(&None),
+            _ => Err(invalid!("Invalid inter_op_thread_pool: {index}")),
+        }
+    }
+
+    fn new_step(&self) -> Arc<Step> {
+        Arc::new(Step {
             id: NEXT_STEP.fetch_add(1, Ordering::Relaxed),
             resources: self.resources.clone(),
             buffers: self.buffers.clone(),
             device: self.device.clone(),
-            cancellation: Arc::new(Cancellation::child_of(&self.cancellation)),
+            cancellation: Arc::new(Cancellation::child_of(&self.life.cancellation)),
             container: StepContainer::default(),
-        });
-        let run = Arc::new(Run {
-            step,
-            pool: self.pool.clone(),
-            trace: request.trace.then(|| Arc::new(Trace::new())),
-            deadline: request.timeout.map(|timeout| Instant::now() + timeout),
-            functions: self.functions.clone(),
-        });
-        let tensors = executor::run(&plan, tensors, &run)?;
-        let step_stats = run.trace.as_ref().map(|trace| trace.take_step_stats(&self.device));
-        Ok(Outcome { tensors, step_stats })
+        })
     }
 
-    fn plan(&self, signature: &Signature) -> Result<Arc<Plan>> {
+    /// The plan for a request, made if need be.
+    fn plan(
+        &self,
+        signature: &Signature,
+        check: impl FnOnce(&[Arc<Node>]) -> Result<()>,
+    ) -> Result<Arc<Plan>> {
+        if let Some(plan) = self.plans.read().get(signature) {
+            return Ok(plan.clone());
+        }
         let nodes = self.nodes.read().clone();
-        check_request(&nodes, signature)?;
-        let Signature { feeds, fetches, targets } = signature;
+        check(&nodes)?;
+        self.config.check_executor()?;
+        let Signature { feeds, fetches, targets, is_partial } = signature;
         let order = needed_nodes(&nodes, feeds, fetches, targets)?;
         let needed = order.iter().map(|id| &nodes[id.index()]);
-        check_placement(needed, &self.devices, self.soft_placement)?;
+        check_placement(needed, &self.devices, self.config.soft_placement)?;
         let planner = Planner {
             registry: &self.registry,
             functions: &self.functions,
@@ -183,7 +262,10 @@ impl Session {
             nodes: &nodes,
             depth: 0,
         };
-        let plan = planner.plan_nodes(&order, feeds, fetches)?;
+        let plan = match is_partial {
+            true => planner.plan_partial(&order, feeds, fetches)?,
+            false => planner.plan_nodes(&order, feeds, fetches)?,
+        };
         Ok(self.plans.write().entry(signature.clone()).or_insert(Arc::new(plan)).clone())
     }
 
@@ -202,8 +284,15 @@ impl Session {
     }
 }
 
+impl Drop for Session {
+    /// Partial runs that nobody ends hold on to what they wait for.
+    fn drop(&mut self) {
+        self.life.close();
+    }
+}
+
 fn check_request(nodes: &[Arc<Node>], signature: &Signature) -> Result<()> {
-    let Signature { feeds, fetches, targets } = signature;
+    let Signature { feeds, fetches, targets, .. } = signature;
     if fetches.is_empty() && targets.is_empty() {
         return Err(invalid!("Must specify at least one target to fetch or execute."));
     }
@@ -247,7 +336,7 @@ mod tests {
         let mut graph = Graph::new(registry());
         let x = add(&mut graph, "Placeholder", "x", &[]);
         let a = add(&mut graph, "Neg", "a", &[x]);
-        let session = Session::new(registry(), &SessionConfig::default());
+        let session = Session::new(registry(), &SessionConfig::default()).unwrap();
         let run = |feeds: &[(OutputRef, &Tensor)], fetches: &[OutputRef]| {
             let feeds = feeds.iter().map(|&(to, tensor)| (to, tensor.clone())).collect();
             session.run(Request { feeds, fetches: fetches.to_vec(), ..Default::default() })

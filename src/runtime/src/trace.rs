@@ -1,16 +1,35 @@
-//! Traces: when each node of a run began and ended.
+//! Traces: when and on which thread each node of a run began and ended, and what it put out.
 
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
+use tfcore_framework::{Value, shape_to_proto};
+use tfcore_graph::{Node, OutputRef};
 use tfcore_proto as proto;
+use tfcore_tensor::{PartialShape, Tensor};
+
+use crate::plan::PlanNode;
+
+/// The name of the memory that all tensors are in.
+const ALLOCATOR: &str = "cpu";
 
 /// Collects the times of one run.
 pub(crate) struct Trace {
     /// The moment of `clock`, in nanoseconds since 1970.
     start_nanos: i64,
     clock: Instant,
-    nodes: Mutex<Vec<proto::NodeExecStats>>,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    nodes: Vec<proto::NodeExecStats>,
+    /// Threads by the order in which they turn up; the timeline has a row for each.
+    threads: HashMap<ThreadId, u32>,
+    thread_names: BTreeMap<u32, String>,
 }
 
 impl Trace {
@@ -19,17 +38,35 @@ impl Trace {
         Trace {
             start_nanos: since_1970.as_nanos() as i64,
             clock: Instant::now(),
-            nodes: Mutex::default(),
+            seen: Mutex::default(),
         }
     }
 
-    /// Notes that a node called `name` has run since `start`.
-    pub(crate) fn record(&self, name: &str, op: &str, start: Instant) {
+    /// Notes that a node has run since `start`, with these outputs.
+    pub(crate) fn record(&self, node: &PlanNode, start: Instant, outputs: &[Value]) {
         let nanos = start.elapsed().as_nanos() as i64;
         let start = self.start_nanos + start.duration_since(self.clock).as_nanos() as i64;
-        self.nodes.lock().push(proto::NodeExecStats {
-            node_name: name.to_string(),
-            timeline_label: format!("{name} = {op}"),
+        let output = outputs.iter().enumerate().filter_map(|(slot, value)| match value {
+            Value::Tensor(tensor) => Some(describe(slot, tensor)),
+            _ => None,
+        });
+        let output: Vec<proto::NodeOutput> = output.collect();
+        let bytes = |output: &proto::NodeOutput| {
+            let description = output.tensor_description.as_ref();
+            description?.allocation_description.as_ref().map(|memory| memory.allocated_bytes)
+        };
+        let bytes = output.iter().filter_map(bytes).sum();
+        let memory = proto::AllocatorMemoryUsed {
+            allocator_name: ALLOCATOR.to_string(),
+            total_bytes: bytes,
+            peak_bytes: bytes,
+            live_bytes: bytes,
+            ..Default::default()
+        };
+        let stats = proto::NodeExecStats {
+            node_name: node.name.to_string(),
+            // Inputs are filled in when the trace is complete.
+            timeline_label: format!("{} = {}()", node.name, node.op.name),
             all_start_micros: start / 1000,
             scheduled_micros: start / 1000,
             op_end_rel_micros: (nanos + 999) / 1000,
@@ -38,19 +75,74 @@ impl Trace {
             scheduled_nanos: start,
             op_end_rel_nanos: nanos,
             all_end_rel_nanos: nanos,
+            memory: if bytes > 0 { vec![memory] } else { Vec::new() },
+            memory_stats: Some(proto::MemoryStats::default()),
+            output,
             ..Default::default()
-        });
+        };
+        let thread = thread::current();
+        let seen = &mut *self.seen.lock();
+        let number = seen.threads.len() as u32;
+        let thread_id = *seen.threads.entry(thread.id()).or_insert(number);
+        if thread_id == number {
+            seen.thread_names.insert(number, thread.name().unwrap_or("caller").to_string());
+        }
+        seen.nodes.push(proto::NodeExecStats { thread_id, ..stats });
     }
 
-    /// What clients get of it. Threads that have done their part may still hold the trace.
-    pub(crate) fn take_step_stats(&self, device: &str) -> proto::StepStats {
-        let node_stats = std::mem::take(&mut *self.nodes.lock());
+    /// What clients get of it. Threads that have done their part may still hold the trace. `nodes` are those of the
+    /// session, which know their inputs; nodes within functions are listed without.
+    pub(crate) fn take_step_stats(&self, device: &str, nodes: &[Arc<Node>]) -> proto::StepStats {
+        let seen = std::mem::take(&mut *self.seen.lock());
+        let mut node_stats = seen.nodes;
+        let by_name: HashMap<&str, &Arc<Node>> =
+            nodes.iter().map(|node| (&*node.name, node)).collect();
+        for stats in &mut node_stats {
+            if let Some(node) = by_name.get(stats.node_name.as_str()) {
+                stats.timeline_label = label(node, nodes);
+            }
+        }
         proto::StepStats {
             dev_stats: vec![proto::DeviceStepStats {
                 device: device.to_string(),
                 node_stats,
-                ..Default::default()
+                thread_names: seen.thread_names,
             }],
         }
+    }
+}
+
+/// `name = Op(input, other:1, ^control)`, as the timeline reads it.
+fn label(node: &Node, nodes: &[Arc<Node>]) -> String {
+    let input = |output: OutputRef| {
+        let name = &nodes[output.node.index()].name;
+        match output.index {
+            0 => name.to_string(),
+            index => format!("{name}:{index}"),
+        }
+    };
+    let data = node.inputs.iter().map(|edge| input(edge.source));
+    let controls = node.control_inputs.iter().map(|id| format!("^{}", nodes[id.index()].name));
+    let inputs: Vec<String> = data.chain(controls).collect();
+    format!("{} = {}({})", node.name, node.op.name, inputs.join(", "))
+}
+
+fn describe(slot: usize, tensor: &Tensor) -> proto::NodeOutput {
+    let bytes = tensor.byte_size() as i64;
+    let memory = proto::AllocationDescription {
+        requested_bytes: bytes,
+        allocated_bytes: bytes,
+        allocator_name: ALLOCATOR.to_string(),
+        has_single_reference: tensor.is_exclusive(),
+        ptr: tensor.data() as u64,
+        ..Default::default()
+    };
+    proto::NodeOutput {
+        slot: slot as i32,
+        tensor_description: Some(proto::TensorDescription {
+            dtype: tensor.dtype().to_i32(),
+            shape: Some(shape_to_proto(&PartialShape::from(tensor.shape()))),
+            allocation_description: Some(memory),
+        }),
     }
 }

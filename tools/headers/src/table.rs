@@ -119,6 +119,8 @@ pub(crate) const HEADERS: &[Header] = &[
             "while_loop.rs",
             "gradients.rs",
             "session.rs",
+            "partial_run.rs",
+            "deprecated_session.rs",
             "device_list.rs",
             "registry.rs",
         ],

@@ -1,0 +1,78 @@
+//! A run whose arguments come one by one, and whose results are looked at before it ends.
+
+use super::*;
+
+impl Flow {
+    /// Begins a run without its arguments. `done` is called when it ends, with no results: they stay here.
+    pub(crate) fn start_partial(
+        plan: &Arc<Plan>,
+        dataflow: &Arc<Dataflow>,
+        run: &Arc<Run>,
+        queue: Arc<Queue>,
+        done: Done,
+    ) -> Arc<Flow> {
+        let flow = Arc::new(Flow {
+            plan: plan.clone(),
+            dataflow: dataflow.clone(),
+            run: run.clone(),
+            depth: 0,
+            queue,
+            is_partial: true,
+            state: Mutex::default(),
+            done: Mutex::new(Some(done)),
+        });
+        let missing = std::iter::repeat_with(|| None).take(plan.arg_dtypes.len());
+        let ready = flow.begin(missing);
+        flow.launch(ready);
+        flow.settle();
+        flow
+    }
+
+    /// Brings an argument. Each comes once, or is given up.
+    pub(crate) fn deliver(self: &Arc<Self>, index: usize, value: Value) {
+        let ready = {
+            let state = &mut *self.state.lock();
+            let mut events = Events::new(self, state);
+            if events.state.error.is_none() {
+                events.deliver_arg(index, value);
+            }
+            events.run()
+        };
+        self.launch(ready);
+        self.settle();
+        self.tell();
+    }
+
+    /// Ends a run of which so many arguments will not come, with `error` if it has none.
+    pub(crate) fn give_up(&self, missing: usize, error: Error) {
+        self.fail(error);
+        (0..missing).for_each(|_| self.settle());
+    }
+
+    /// The results of these numbers, once all are there; those that are dead are absent.
+    pub(crate) fn results(&self, wanted: &[usize]) -> Option<Result<Outputs>> {
+        let state = self.state.lock();
+        if let Some(error) = &state.error {
+            return Some(Err(error.clone()));
+        }
+        let is_over = state.outstanding == 0;
+        let result = |&index: &usize| match &state.results[index] {
+            None => is_over.then_some(Value::Absent),
+            result => result.clone(),
+        };
+        wanted.iter().map(result).collect::<Option<Outputs>>().map(Ok)
+    }
+
+    /// Whether the run has ended, or failed.
+    pub(crate) fn is_over(&self) -> bool {
+        let state = self.state.lock();
+        state.outstanding == 0 || state.error.is_some()
+    }
+
+    /// Wakes those who wait for single results.
+    pub(super) fn tell(&self) {
+        if self.is_partial {
+            self.queue.wake();
+        }
+    }
+}
