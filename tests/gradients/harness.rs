@@ -12,7 +12,7 @@ const STEP: f64 = 1e-5;
 /// How far the gradient may be from the difference quotient, as a part of the larger of it and 1.
 const TOLERANCE: f64 = 1e-6;
 
-/// An op applied to values. All inputs of type float64 are differentiated by.
+/// An op applied to values. All inputs of type float64 are differentiated by, but for the fixed ones.
 pub(crate) struct Case {
     pub(crate) op: &'static str,
     arguments: Vec<Argument>,
@@ -21,6 +21,7 @@ pub(crate) struct Case {
 
 enum Argument {
     One(Tensor),
+    Fixed(Tensor),
     List(Vec<Tensor>),
 }
 
@@ -33,6 +34,12 @@ impl Case {
     /// A float64 argument.
     pub(crate) fn x(self, dims: &[i64], values: &[f64]) -> Case {
         self.tensor(tensor(dims, values))
+    }
+
+    /// A float64 argument that is not differentiated by.
+    pub(crate) fn fixed(mut self, dims: &[i64], values: &[f64]) -> Case {
+        self.arguments.push(Argument::Fixed(tensor(dims, values)));
+        self
     }
 
     /// An argument of any type.
@@ -123,6 +130,7 @@ impl Probe {
                 Argument::One(value) => {
                     builder.add_input(input_node(&mut graph, &mut inputs, value)?)
                 }
+                Argument::Fixed(value) => builder.add_input(constant(&mut graph, value)?),
                 Argument::List(values) => {
                     let nodes: Result<Vec<OutputRef>> = values
                         .iter()
@@ -213,16 +221,19 @@ fn input_node(
     inputs: &mut Vec<(OutputRef, Tensor)>,
     value: &Tensor,
 ) -> Result<OutputRef> {
-    let name = format!("x{}", graph.num_ids());
     if value.dtype() != DType::DOUBLE {
-        let mut builder = NodeBuilder::new("Const", name);
-        builder.set_attr("dtype", AttrValue::Type(value.dtype()));
-        builder.set_attr("value", AttrValue::tensor(value.clone()));
-        return Ok(OutputRef::new(builder.finish(graph)?, 0));
+        return constant(graph, value);
     }
-    let node = placeholder(graph, &name, DType::DOUBLE)?;
+    let node = placeholder(graph, &format!("x{}", graph.num_ids()), DType::DOUBLE)?;
     inputs.push((node, value.clone()));
     Ok(node)
+}
+
+fn constant(graph: &mut Graph, value: &Tensor) -> Result<OutputRef> {
+    let mut builder = NodeBuilder::new("Const", format!("c{}", graph.num_ids()));
+    builder.set_attr("dtype", AttrValue::Type(value.dtype()));
+    builder.set_attr("value", AttrValue::tensor(value.clone()));
+    Ok(OutputRef::new(builder.finish(graph)?, 0))
 }
 
 fn placeholder(graph: &mut Graph, name: &str, dtype: DType) -> Result<OutputRef> {

@@ -8,6 +8,8 @@ mod bias;
 mod conv;
 mod cross_entropy;
 mod depthwise;
+mod gradients;
+mod l2_loss;
 mod pool;
 mod pool_grad;
 mod softmax;
@@ -27,4 +29,6 @@ pub fn register(r: &mut Registry) {
     batch_norm::register(r);
     conv::register(r);
     depthwise::register(r);
+    l2_loss::register(r);
+    gradients::register(r);
 }

@@ -1,0 +1,11 @@
+//! The gradients of the ops of neural networks, one file for each kind of op.
+//!
+//! They build the nodes that TensorFlow's C++ gradients build, in the same order, so that the names are the same.
+
+use tfcore_framework::Registry;
+
+mod activation;
+
+pub(crate) fn register(r: &mut Registry) {
+    activation::register(r);
+}
