@@ -155,8 +155,35 @@ fn pick<F, L, S: Pick<F, L> + TypeSet>(init: &KernelInit<'_>) -> Result<L> {
         .ok_or_else(|| tfcore_base::internal!("{} has no kernel for type {dtype}", init.op.name))
 }
 
+impl UnaryKernel {
+    /// The short way for a few elements; see [`BinaryKernel::tiny`].
+    fn tiny(&self, ctx: &mut OpContext<'_>) -> Result<Option<Tensor>> {
+        let input = ctx.input(0)?;
+        let (dtype, output) = (input.dtype(), self.body.output);
+        let is_tiny = input.byte_size() <= TINY_BLOCK && input.count() > 0;
+        if !is_tiny || !dtype.is_plain() || !output.is_plain() {
+            return Ok(None);
+        }
+        if dtype == output && ctx.is_reusable(0) {
+            let mut out = ctx.take_input(0)?;
+            let mut memory = [0u64; TINY_BLOCK / 8];
+            let mut copy = ElemsMut::scratch(dtype, out.count(), &mut memory);
+            copy.reborrow().copy_from(out.elems());
+            (self.body.run)(copy.as_shared(), out.elems_mut()?);
+            return Ok(Some(out));
+        }
+        let mut out = ctx.allocate(output, input.shape().clone())?;
+        (self.body.run)(input.elems(), out.elems_mut()?);
+        Ok(Some(out))
+    }
+}
+
 impl Kernel for UnaryKernel {
     fn compute(&self, ctx: &mut OpContext<'_>) -> Result<()> {
+        if let Some(out) = self.tiny(ctx)? {
+            ctx.set_output(0, out);
+            return Ok(());
+        }
         let shape = ctx.input(0)?.shape().clone();
         let (mut out, forwarded) = match ctx.input(0)?.dtype() == self.body.output {
             true => ctx.forward_or_allocate(&[0], 0, shape)?,
@@ -246,28 +273,41 @@ impl Kernel for BinaryKernel {
 }
 
 impl BinaryKernel {
-    /// The short way for a few elements of equal shapes, one of which may be overwritten: no parts, no
-    /// blocks. In graphs of scalars the rest would cost many times what the loop does.
+    /// The short way for a few elements, of equal shapes or with a scalar: no parts, no blocks. In graphs of
+    /// scalars the rest would cost many times what the loop does.
     fn tiny(&self, ctx: &mut OpContext<'_>) -> Result<Option<Tensor>> {
         let (x, y) = (ctx.input(0)?, ctx.input(1)?);
-        let is_tiny = x.byte_size() <= TINY_BLOCK && x.count() > 0 && x.shape() == y.shape();
-        if !is_tiny || x.dtype() != self.body.output || !x.dtype().is_plain() {
+        let shape = match () {
+            () if y.rank() == 0 || x.shape() == y.shape() => x.shape(),
+            () if x.rank() == 0 => y.shape(),
+            () => return Ok(None),
+        };
+        let (count, output) = (shape.count(), self.body.output);
+        // Both operands have the same dtype, but for shifts and powers with a narrower one.
+        let is_tiny = x.byte_size().max(y.byte_size()) <= TINY_BLOCK
+            && count * x.dtype().size().max(y.dtype().size()) <= TINY_BLOCK;
+        if count == 0 || !is_tiny || !x.dtype().is_plain() || !output.is_plain() {
             return Ok(None);
         }
-        let reused = match (ctx.is_reusable(0), ctx.is_reusable(1)) {
-            (true, _) => 0,
-            (_, true) => 1,
-            _ => return Ok(None),
-        };
         (self.body.check)(x.elems(), y.elems())?;
-        let mut out = ctx.take_input(reused)?;
-        let mut memory = [0u64; TINY_BLOCK / 8];
-        let mut copy = ElemsMut::scratch(out.dtype(), out.count(), &mut memory);
-        copy.reborrow().copy_from(out.elems());
-        let other = ctx.input(1 - reused)?.elems();
-        let (x, y) =
-            if reused == 0 { (copy.as_shared(), other) } else { (other, copy.as_shared()) };
-        (self.body.run)(x, y, out.elems_mut()?);
+        let fits = |tensor: &Tensor| tensor.dtype() == output && tensor.shape() == shape;
+        let reused = match () {
+            () if fits(x) && ctx.is_reusable(0) => Some(0),
+            () if fits(y) && ctx.is_reusable(1) => Some(1),
+            () => None,
+        };
+        let mut out = match reused {
+            Some(index) => ctx.take_input(index)?,
+            None => {
+                let shape = shape.clone();
+                ctx.allocate(output, shape)?
+            }
+        };
+        let operand = |index: usize| match reused {
+            Some(gone) if gone == index => Ok(None),
+            _ => ctx.input(index).map(|tensor| Some(tensor.elems())),
+        };
+        run_tiny(&self.body, [operand(0)?, operand(1)?], out.elems_mut()?);
         Ok(Some(out))
     }
 
@@ -402,6 +442,35 @@ impl Tiling {
             }
         });
     }
+}
+
+/// As [`run_pairs`], for operands that are as long as `out` or one element, none above [`TINY_BLOCK`] bytes.
+fn run_tiny(body: &BinaryLoop, operands: [Option<Elems<'_>>; 2], mut out: ElemsMut<'_>) {
+    let len = out.len();
+    let mut memory = [[0u64; TINY_BLOCK / 8]; 2];
+    let [first, second] = &mut memory;
+    // What the operand is if the loop can read it where it is, else a copy.
+    fn place<'s>(
+        operand: Option<Elems<'s>>,
+        out: &mut ElemsMut<'_>,
+        memory: &'s mut [u64],
+    ) -> Elems<'s> {
+        let source = match operand {
+            Some(elems) if elems.len() == out.len() => return elems,
+            Some(elems) => elems,
+            None => out.as_shared(),
+        };
+        let mut copy = ElemsMut::scratch(source.dtype(), out.len(), memory);
+        match operand {
+            Some(element) => copy.reborrow().fill(element),
+            None => copy.reborrow().copy_from(source),
+        }
+        copy.into_shared()
+    }
+    debug_assert!(operands.iter().flatten().all(|elems| elems.len() == len || elems.len() == 1));
+    let x = place(operands[0], &mut out, first);
+    let y = place(operands[1], &mut out, second);
+    (body.run)(x, y, out);
 }
 
 /// Runs `body` where an operand may be a single repeating element, or `None` if it stands in `out`.

@@ -186,6 +186,12 @@ impl<'a> ElemsMut<'a> {
         ElemsMut { dtype: self.dtype, data: self.data, len: self.len, _life: PhantomData }
     }
 
+    /// The same elements, not to be written any more.
+    #[inline]
+    pub fn into_shared(self) -> Elems<'a> {
+        Elems { dtype: self.dtype, data: self.data, len: self.len, _life: PhantomData }
+    }
+
     #[inline]
     pub fn as_shared(&self) -> Elems<'_> {
         Elems { dtype: self.dtype, data: self.data, len: self.len, _life: PhantomData }
