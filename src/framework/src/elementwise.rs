@@ -33,9 +33,7 @@ pub trait Binary<T: Elem>: 'static {
     fn apply(x: T, y: T) -> Self::Out;
 
     /// Refuses operands for which the op has no result, such as divisors of 0.
-    fn check(_x: &[T], _y: &[T]) -> Result<()> {
-        Ok(())
-    }
+    const CHECK: Option<fn(&[T], &[T]) -> Result<()>> = None;
 }
 
 /// One loop over elements of known type.
@@ -50,7 +48,7 @@ pub struct UnaryLoop {
 #[derive(Clone, Copy)]
 pub struct BinaryLoop {
     run: fn(Elems<'_>, Elems<'_>, ElemsMut<'_>),
-    check: fn(Elems<'_>, Elems<'_>) -> Result<()>,
+    check: Option<fn(Elems<'_>, Elems<'_>) -> Result<()>>,
     output: DType,
     cost: usize,
 }
@@ -71,11 +69,15 @@ impl<T: Elem, F: Binary<T>> Make<T, BinaryLoop> for BinaryForm<F> {
     fn make() -> BinaryLoop {
         BinaryLoop {
             run: binary_loop::<T, F>,
-            check: |x, y| F::check(x.typed(), y.typed()),
+            check: if F::CHECK.is_some() { Some(check::<T, F>) } else { None },
             output: F::Out::DTYPE,
             cost: F::COST,
         }
     }
+}
+
+fn check<T: Elem, F: Binary<T>>(x: Elems<'_>, y: Elems<'_>) -> Result<()> {
+    F::CHECK.map_or(Ok(()), |check| check(x.typed(), y.typed()))
 }
 
 fn unary_loop<T: Elem + Copy, F: Unary<T>>(x: Elems<'_>, out: ElemsMut<'_>) {
@@ -256,8 +258,10 @@ impl Kernel for BinaryKernel {
         }
         let (x, y) = (ctx.input(0)?, ctx.input(1)?);
         let broadcast = Broadcast::new(x.shape(), y.shape())?;
-        if broadcast.output().count() > 0 {
-            (self.body.check)(x.elems(), y.elems())?;
+        if let Some(check) = self.body.check
+            && broadcast.output().count() > 0
+        {
+            check(x.elems(), y.elems())?;
         }
         let plain_alike = x.dtype() == self.body.output && x.dtype().is_plain();
         let shape = broadcast.output().clone();
@@ -289,7 +293,9 @@ impl BinaryKernel {
         if count == 0 || !is_tiny || !x.dtype().is_plain() || !output.is_plain() {
             return Ok(None);
         }
-        (self.body.check)(x.elems(), y.elems())?;
+        if let Some(check) = self.body.check {
+            check(x.elems(), y.elems())?;
+        }
         let fits = |tensor: &Tensor| tensor.dtype() == output && tensor.shape() == shape;
         let reused = match () {
             () if fits(x) && ctx.is_reusable(0) => Some(0),

@@ -158,12 +158,12 @@ macro_rules! integer_powers {
                 power
             }
 
-            fn check(_: &[$type], y: &[$type]) -> Result<()> {
+            const CHECK: Option<fn(&[$type], &[$type]) -> Result<()>> = Some(|_, y| {
                 if y.iter().any(|&y| y < 0) {
                     return Err(invalid!("Integers to negative integer powers are not allowed"));
                 }
                 Ok(())
-            }
+            });
         }
     )*};
 }

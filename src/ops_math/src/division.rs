@@ -33,12 +33,8 @@ macro_rules! integer_division {
                 $result
             }
 
-            fn check(_: &[$type], y: &[$type]) -> Result<()> {
-                if y.contains(&0) {
-                    return Err($error());
-                }
-                Ok(())
-            }
+            const CHECK: Option<fn(&[$type], &[$type]) -> Result<()>> =
+                Some(|_, y| if y.contains(&0) { Err($error()) } else { Ok(()) });
         }
     )*)*};
 }

@@ -1,12 +1,12 @@
 //! `Session`: a graph's nodes taken in for running, their state, and the plans made so far.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
-use tfcore_base::{DType, Result, invalid, not_found, out_of_range};
+use tfcore_base::{Result, invalid, not_found, out_of_range};
 use tfcore_framework::{Cancellation, Registry, ResourceManager, Step, StepContainer};
 use tfcore_graph::{Graph, Node, NodeId, OutputRef, is_valid_node_name};
 use tfcore_math::pool::Pool;
@@ -163,7 +163,7 @@ impl Session {
         let pool = self.pool(pool)?;
         let signature = Signature { feeds, fetches, targets, is_partial: false };
         let plan = self.plan(&signature, |nodes| check_request(nodes, &signature))?;
-        self.check_dtypes(&signature.feeds, &tensors)?;
+        check_dtypes(&plan, &tensors)?;
         let timeout = timeout.or(self.config.timeout);
         let run = Arc::new(Run {
             step: self.new_step(),
@@ -268,20 +268,16 @@ impl Session {
         };
         Ok(self.plans.write().entry(signature.clone()).or_insert(Arc::new(plan)).clone())
     }
+}
 
-    fn check_dtypes(&self, feeds: &[OutputRef], tensors: &[Tensor]) -> Result<()> {
-        let nodes = self.nodes.read();
-        for (index, (feed, tensor)) in feeds.iter().zip(tensors).enumerate() {
-            let expected: DType = nodes[feed.node.index()].output_dtypes[feed.port()].base();
-            if tensor.dtype() != expected {
-                return Err(invalid!(
-                    "Expects arg[{index}] to be {expected} but {} is provided",
-                    tensor.dtype()
-                ));
-            }
+fn check_dtypes(plan: &Plan, tensors: &[Tensor]) -> Result<()> {
+    for (index, (expected, tensor)) in plan.arg_dtypes.iter().zip(tensors).enumerate() {
+        if tensor.dtype() != *expected {
+            let got = tensor.dtype();
+            return Err(invalid!("Expects arg[{index}] to be {expected} but {got} is provided"));
         }
-        Ok(())
     }
+    Ok(())
 }
 
 impl Drop for Session {
