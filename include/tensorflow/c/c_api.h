@@ -19,6 +19,7 @@ typedef struct TF_StringView {
 
 // How language bindings present ops.
 typedef struct TF_ApiDefMap TF_ApiDefMap;
+
 // A session with a graph of its own.
 typedef struct TF_DeprecatedSession TF_DeprecatedSession;
 
