@@ -22,6 +22,8 @@ pub(crate) struct Case {
 enum Argument {
     One(Tensor),
     List(Vec<Tensor>),
+    /// Not differentiated by.
+    Fixed(Tensor),
 }
 
 /// An op without arguments, to which they are added.
@@ -51,6 +53,19 @@ impl Case {
         self.tensor(Tensor::scalar(value))
     }
 
+    /// A float64 scalar by which there is no gradient.
+    pub(crate) fn fixed(mut self, value: f64) -> Case {
+        self.arguments.push(Argument::Fixed(Tensor::scalar(value)));
+        self
+    }
+
+    /// An argument that is a list of int32 vectors.
+    pub(crate) fn int_list(mut self, parts: &[&[i32]]) -> Case {
+        let vector = |part: &&[i32]| Tensor::from_slice(Shape::vector(part.len()), part).unwrap();
+        self.arguments.push(Argument::List(parts.iter().map(vector).collect()));
+        self
+    }
+
     /// An argument that is a list of float64 tensors.
     pub(crate) fn list(mut self, parts: &[(&[i64], &[f64])]) -> Case {
         let parts = parts.iter().map(|(dims, values)| tensor(dims, values)).collect();
@@ -61,6 +76,10 @@ impl Case {
     pub(crate) fn attr(mut self, name: &'static str, value: AttrValue) -> Case {
         self.attrs.push((name, value));
         self
+    }
+
+    pub(crate) fn number(self, name: &'static str, value: i64) -> Case {
+        self.attr(name, AttrValue::Int(value))
     }
 
     pub(crate) fn flag(self, name: &'static str, value: bool) -> Case {
@@ -123,6 +142,7 @@ impl Probe {
                 Argument::One(value) => {
                     builder.add_input(input_node(&mut graph, &mut inputs, value)?)
                 }
+                Argument::Fixed(value) => builder.add_input(constant_node(&mut graph, value)?),
                 Argument::List(values) => {
                     let nodes: Result<Vec<OutputRef>> = values
                         .iter()
@@ -213,16 +233,20 @@ fn input_node(
     inputs: &mut Vec<(OutputRef, Tensor)>,
     value: &Tensor,
 ) -> Result<OutputRef> {
-    let name = format!("x{}", graph.num_ids());
     if value.dtype() != DType::DOUBLE {
-        let mut builder = NodeBuilder::new("Const", name);
-        builder.set_attr("dtype", AttrValue::Type(value.dtype()));
-        builder.set_attr("value", AttrValue::tensor(value.clone()));
-        return Ok(OutputRef::new(builder.finish(graph)?, 0));
+        return constant_node(graph, value);
     }
+    let name = format!("x{}", graph.num_ids());
     let node = placeholder(graph, &name, DType::DOUBLE)?;
     inputs.push((node, value.clone()));
     Ok(node)
+}
+
+fn constant_node(graph: &mut Graph, value: &Tensor) -> Result<OutputRef> {
+    let mut builder = NodeBuilder::new("Const", format!("x{}", graph.num_ids()));
+    builder.set_attr("dtype", AttrValue::Type(value.dtype()));
+    builder.set_attr("value", AttrValue::tensor(value.clone()));
+    Ok(OutputRef::new(builder.finish(graph)?, 0))
 }
 
 fn placeholder(graph: &mut Graph, name: &str, dtype: DType) -> Result<OutputRef> {
