@@ -21,6 +21,7 @@ pub(crate) struct Case {
 
 enum Argument {
     One(Tensor),
+    /// Not differentiated by.
     Fixed(Tensor),
     List(Vec<Tensor>),
 }
@@ -58,6 +59,13 @@ impl Case {
         self.tensor(Tensor::scalar(value))
     }
 
+    /// An argument that is a list of int32 vectors.
+    pub(crate) fn int_list(mut self, parts: &[&[i32]]) -> Case {
+        let vector = |part: &&[i32]| Tensor::from_slice(Shape::vector(part.len()), part).unwrap();
+        self.arguments.push(Argument::List(parts.iter().map(vector).collect()));
+        self
+    }
+
     /// An argument that is a list of float64 tensors.
     pub(crate) fn list(mut self, parts: &[(&[i64], &[f64])]) -> Case {
         let parts = parts.iter().map(|(dims, values)| tensor(dims, values)).collect();
@@ -68,6 +76,10 @@ impl Case {
     pub(crate) fn attr(mut self, name: &'static str, value: AttrValue) -> Case {
         self.attrs.push((name, value));
         self
+    }
+
+    pub(crate) fn number(self, name: &'static str, value: i64) -> Case {
+        self.attr(name, AttrValue::Int(value))
     }
 
     pub(crate) fn flag(self, name: &'static str, value: bool) -> Case {

@@ -209,6 +209,9 @@ const SMALL_BLOCK: usize = 512;
 /// A block for the shortest, which is cleared by one instruction.
 const TINY_BLOCK: usize = 64;
 
+/// The largest element in bytes.
+const SCALAR: usize = 16;
+
 /// Gives `f` a scratch of `len` elements of a plain dtype; at most [`BLOCK`] bytes.
 fn with_scratch<R>(dtype: DType, len: usize, f: impl FnOnce(ElemsMut<'_>) -> R) -> R {
     let bytes = len * dtype.size();
@@ -252,6 +255,9 @@ impl BinaryKernel {
 
 impl Kernel for BinaryKernel {
     fn compute(&self, ctx: &mut OpContext<'_>) -> Result<()> {
+        if self.scalar(ctx)? {
+            return Ok(());
+        }
         if let Some(out) = self.tiny(ctx)? {
             ctx.set_output(0, out);
             return Ok(());
@@ -277,6 +283,35 @@ impl Kernel for BinaryKernel {
 }
 
 impl BinaryKernel {
+    /// The shortest way, for two scalars of which one may be overwritten: nothing is moved or allocated.
+    #[inline]
+    fn scalar(&self, ctx: &mut OpContext<'_>) -> Result<bool> {
+        let (x, y) = (ctx.input(0)?, ctx.input(1)?);
+        let dtype = self.body.output;
+        let is_scalar = |tensor: &Tensor| {
+            tensor.rank() == 0 && tensor.dtype() == dtype && tensor.byte_size() <= SCALAR
+        };
+        if !dtype.is_plain() || !is_scalar(x) || !is_scalar(y) {
+            return Ok(false);
+        }
+        let reused = match () {
+            () if ctx.is_reusable(0) => 0,
+            () if ctx.is_reusable(1) => 1,
+            () => return Ok(false),
+        };
+        if let Some(check) = self.body.check {
+            check(x.elems(), y.elems())?;
+        }
+        let (out, other) = ctx.forward(reused, 0, 1 - reused)?;
+        let mut memory = [0u64; SCALAR / 8];
+        let mut copy = ElemsMut::scratch(dtype, 1, &mut memory);
+        copy.reborrow().copy_from(out.elems());
+        let (copy, other) = (copy.as_shared(), other.elems());
+        let (x, y) = if reused == 0 { (copy, other) } else { (other, copy) };
+        (self.body.run)(x, y, out.elems_mut()?);
+        Ok(true)
+    }
+
     /// The short way for a few elements, of equal shapes or with a scalar: no parts, no blocks. In graphs of
     /// scalars the rest would cost many times what the loop does.
     fn tiny(&self, ctx: &mut OpContext<'_>) -> Result<Option<Tensor>> {

@@ -78,6 +78,8 @@ pub struct NodeRequest<'a> {
     /// Nodes that run before this one.
     pub controls: &'a [u32],
     pub device: &'a str,
+    /// A node on whose device this one is to be.
+    pub beside: Option<u32>,
 }
 
 /// The graph to which gradients are added.
@@ -149,6 +151,7 @@ pub struct GradientContext<'a> {
     builder: &'a GradientBuilder<'a>,
     controls: SmallVec<[u32; 1]>,
     device: &'static str,
+    beside: Option<u32>,
 }
 
 /// The node.
@@ -157,7 +160,7 @@ impl<'a> GradientContext<'a> {
         node: &'a GradientNode<'a>,
         builder: &'a GradientBuilder<'a>,
     ) -> GradientContext<'a> {
-        GradientContext { node, builder, controls: SmallVec::new(), device: "" }
+        GradientContext { node, builder, controls: SmallVec::new(), device: "", beside: None }
     }
 
     /// The name of the op.
@@ -237,6 +240,12 @@ impl<'a> GradientContext<'a> {
         GradientContext { controls: self.controls.clone(), device, ..*self }
     }
 
+    /// The same context; what it builds is placed with the node of `output`.
+    #[must_use]
+    pub fn beside(&self, output: Output) -> GradientContext<'a> {
+        GradientContext { controls: self.controls.clone(), beside: Some(output.node), ..*self }
+    }
+
     /// A node whose arguments are single tensors.
     pub fn node(&self, op: &str, inputs: &[Output], attrs: &[(&str, AttrValue)]) -> Output {
         let operands: SmallVec<[Operand<'_>; 4]> =
@@ -262,8 +271,17 @@ impl<'a> GradientContext<'a> {
         operands: &[Operand<'_>],
         attrs: &[(&str, AttrValue)],
     ) -> Output {
-        let (controls, device) = (&self.controls[..], self.device);
-        self.builder.add(&NodeRequest { op, stem, suffix, operands, attrs, controls, device })
+        let (controls, device, beside) = (&self.controls[..], self.device, self.beside);
+        self.builder.add(&NodeRequest {
+            op,
+            stem,
+            suffix,
+            operands,
+            attrs,
+            controls,
+            device,
+            beside,
+        })
     }
 
     /// A node whose attrs are settled by its inputs.
@@ -318,6 +336,7 @@ fn stem(op: &str) -> &str {
         "ConcatV2" => "Concat",
         "Pack" => "Stack",
         "Unpack" => "Unstack",
+        "ReverseV2" => "Reverse",
         "Select" => "Where3",
         "ListDiff" => "SetDiff1D",
         _ => op.trim_start_matches('_'),

@@ -48,6 +48,7 @@ unary! {
     size "Size";
     sqrt "Sqrt";
     square "Square";
+    squeeze "Squeeze";
     zeros_like "ZerosLike";
 }
 
@@ -56,6 +57,7 @@ binary! {
     div "Div";
     equal "Equal";
     fill "Fill";
+    gather "Gather";
     greater "Greater";
     less "Less";
     maximum "Maximum";
@@ -71,6 +73,16 @@ impl GradientContext<'_> {
     /// `Cast`, also to the dtype that `x` has.
     pub fn cast(&self, x: Output, dtype: DType) -> Output {
         self.node("Cast", &[x], &[("DstT", AttrValue::Type(dtype))])
+    }
+
+    /// The shape of `x` as a vector of type `dtype`.
+    pub fn shape_as(&self, x: Output, dtype: DType) -> Output {
+        self.node("Shape", &[x], &[("out_type", AttrValue::Type(dtype))])
+    }
+
+    /// An `int32` that the reference writes as a plain argument; see [`GradientContext::literal`].
+    pub fn int(&self, value: i32) -> Output {
+        self.literal(Tensor::scalar(value))
     }
 
     /// An integer as a scalar of type `dtype`.
@@ -138,6 +150,17 @@ impl GradientContext<'_> {
     /// Several tensors stacked along a new axis.
     pub fn pack(&self, parts: &[Output], axis: i64) -> Output {
         self.node_of("Pack", &[Operand::List(parts)], &[("axis", AttrValue::Int(axis))])
+    }
+
+    /// `x` with a new axis of size 1 at the front.
+    pub fn expand_front(&self, x: Output) -> Output {
+        let axis = self.int(0);
+        self.apply("ExpandDims", [x, axis])
+    }
+
+    /// The part of `x` that begins at `begin`; a size of -1 is all that is left.
+    pub fn slice(&self, x: Output, begin: Output, size: Output) -> Output {
+        self.apply("Slice", [x, begin, size])
     }
 
     /// The integers from `start` to `limit`, without it.

@@ -235,6 +235,30 @@ impl<'a> OpContext<'a> {
         }
     }
 
+    /// Makes the tensor of input `index`, whose memory must be reusable, output `output`; returns it with input
+    /// `other` to be read.
+    ///
+    /// # Errors
+    /// `Internal` if one of them is not a tensor.
+    #[inline]
+    pub fn forward(
+        &mut self,
+        index: usize,
+        output: usize,
+        other: usize,
+    ) -> Result<(&mut Tensor, &Tensor)> {
+        let missing = || internal!("Input {index} or {other} is not a tensor");
+        let (from, _) = self.place(index).ok_or_else(missing)?;
+        let (other, _) = self.place(other).ok_or_else(missing)?;
+        if from != other {
+            std::mem::swap(&mut self.values[from], &mut self.outputs[output]);
+        }
+        match (&mut self.outputs[output], self.values.get(other)) {
+            (Value::Tensor(out), Some(Value::Tensor(other))) => Ok((out, other)),
+            _ => Err(missing()),
+        }
+    }
+
     /// Whatever input `index` is.
     #[inline]
     pub fn value(&self, index: usize) -> Option<&Value> {

@@ -121,6 +121,10 @@ impl GradientScope for Scope<'_> {
             builder.add_control_input(pivot);
         }
         builder.set_device(request.device);
+        if let Some(beside) = request.beside {
+            let class = format!("loc:@{}", self.graph.node(NodeId(beside)).name);
+            builder.set_attr("_class", AttrValue::strings([class]));
+        }
         Ok(builder.finish(self.graph)?.0)
     }
 
@@ -252,8 +256,16 @@ impl Scope<'_> {
         attrs: &[(&str, AttrValue)],
         controls: &[u32],
     ) -> Result<Output> {
-        let request =
-            NodeRequest { op, stem: op, suffix: "", operands, attrs, controls, device: "" };
+        let request = NodeRequest {
+            op,
+            stem: op,
+            suffix: "",
+            operands,
+            attrs,
+            controls,
+            device: "",
+            beside: None,
+        };
         Ok(Output { node: self.add(&request)?, index: 0 })
     }
 

@@ -7,6 +7,7 @@ mod concat;
 mod constants;
 mod find;
 mod gather;
+mod gradients;
 mod identity;
 mod list_diff;
 mod one_hot;
@@ -29,6 +30,7 @@ pub fn register(r: &mut Registry) {
     constants::register(r);
     find::register(r);
     gather::register(r);
+    gradients::register(r);
     identity::register(r);
     list_diff::register(r);
     one_hot::register(r);

@@ -15,6 +15,8 @@ pub const MAX_RANK: usize = 254;
 #[derive(Clone)]
 pub struct Shape {
     dims: Dims,
+    /// The number of elements, which every op asks for.
+    count: usize,
 }
 
 /// Shapes are copied for each op that runs: up to four sizes are, without a look at their number.
@@ -67,18 +69,18 @@ impl Shape {
                 fmt_dims(dims)
             ));
         }
-        Ok(Shape { dims: Dims::new(dims) })
+        Ok(Shape { dims: Dims::new(dims), count: dims.iter().product::<i64>() as usize })
     }
 
     /// The shape of a scalar: rank 0, one element.
     pub fn scalar() -> Shape {
-        Shape { dims: Dims::new(&[]) }
+        Shape { dims: Dims::new(&[]), count: 1 }
     }
 
     /// The shape of a vector of `len` elements.
     pub fn vector(len: usize) -> Shape {
-        let len = i64::try_from(len).expect("a slice's length fits an i64");
-        Shape { dims: Dims::new(&[len]) }
+        let size = i64::try_from(len).expect("a slice's length fits an i64");
+        Shape { dims: Dims::new(&[size]), count: len }
     }
 
     #[inline]
@@ -100,8 +102,9 @@ impl Shape {
     }
 
     /// The number of elements.
+    #[inline]
     pub fn count(&self) -> usize {
-        self.dims().iter().product::<i64>() as usize
+        self.count
     }
 
     /// The sizes as indices.

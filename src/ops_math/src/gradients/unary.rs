@@ -5,7 +5,7 @@
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
 use tfcore_base::Result;
-use tfcore_framework::{GradientContext, Gradients, Output, Registry};
+use tfcore_framework::{AttrValue, GradientContext, Gradients, Output, Registry};
 
 /// `dx = dy * conj(dy/dx)`.
 fn times(c: &GradientContext<'_>, slope: Output) -> Result<Gradients> {
@@ -126,6 +126,7 @@ fn root_of_complement(c: &GradientContext<'_>) -> Output {
 }
 
 fn register_parts(r: &mut Registry) {
+    r.op("CheckNumerics").gradient(check_numerics);
     r.op("Conj").gradient(|c| Ok(vec![Some(c.conj(c.grad(0)))]));
     r.op("Real").gradient(|c| {
         let zero = c.real(0.0, c.dtype(c.output(0)));
@@ -148,4 +149,17 @@ fn register_parts(r: &mut Registry) {
         let dtype = c.dtype(c.input(0));
         Ok(vec![Some(c.cast(c.grad(0), dtype))])
     });
+}
+
+/// The gradient is checked like the value.
+fn check_numerics(c: &GradientContext<'_>) -> Result<Gradients> {
+    let message = format!(
+        "Not a number (NaN) or infinity (Inf) values detected in gradient. {}",
+        c.attrs().str("message")?
+    );
+    Ok(vec![Some(c.node(
+        "CheckNumerics",
+        &[c.grad(0)],
+        &[("message", AttrValue::string(message))],
+    ))])
 }
