@@ -136,7 +136,7 @@ fn check_orders(
         let one = b.number(1.0);
         let grads = b.graph.add_gradients(&[y], &xs, Some(&[one]), None);
         let grads = grads.unwrap_or_else(|error| panic!("{what}, order {order}: {error}"));
-        let session = Session::new(registry().clone(), &SessionConfig::default());
+        let session = Session::new(registry().clone(), &SessionConfig::default()).unwrap();
         session.extend(&b.graph).unwrap();
         let value = |point: [f64; 2], fetch: OutputRef| {
             let feeds = [(xs[0], point[0]), (xs[1], point[1])];
@@ -386,7 +386,7 @@ fn variables() {
             }
         };
         let grad = b.graph.add_gradients(&[y], &[handle], None, None).unwrap()[0].unwrap();
-        let session = Session::new(registry().clone(), &SessionConfig::default());
+        let session = Session::new(registry().clone(), &SessionConfig::default()).unwrap();
         session.extend(&b.graph).unwrap();
         session.run(Request { targets: vec![assign.node], ..Default::default() }).unwrap();
         let found = run(&session, &[(input, x)], grad).unwrap();
@@ -467,7 +467,7 @@ fn functions_that_call_themselves() {
     let (n, x) = (b.constant(Tensor::scalar(4i32)), b.input(D));
     let y = call(&mut b, &[n, x]);
     let grad = b.graph.add_gradients(&[y], &[x], None, None).unwrap()[0].unwrap();
-    let session = Session::new(registry().clone(), &SessionConfig::default());
+    let session = Session::new(registry().clone(), &SessionConfig::default()).unwrap();
     session.extend(&b.graph).unwrap();
     let found = run(&session, &[(x, 1.5)], grad).unwrap();
     assert!((found - 4.0 * 1.5f64.powi(3)).abs() < 1e-12, "{found}");
