@@ -160,6 +160,166 @@ static void values(void) {
   TF_DeleteGraph(g);
 }
 
+/* Adds `name(a, b) = type(a, b)` on scalars of the type `dtype`. */
+static void add_function(TF_Graph *g, const char *name, const char *type, TF_DataType dtype) {
+  TF_Graph *body = TF_NewGraph();
+  TF_Output in[2] = {output(placeholder(body, dtype, "a"), 0), output(placeholder(body, dtype, "b"), 0)};
+  TF_Output out = output(binary(body, type, in[0], in[1], "out"), 0);
+  TF_Function *function = TF_GraphToFunction(body, name, 0, -1, NULL, 2, in, 1, &out, NULL, NULL, NULL, status);
+  CHECK_OK(status);
+  TF_GraphCopyFunction(g, function, NULL, status);
+  CHECK_OK(status);
+  TF_DeleteFunction(function);
+  TF_DeleteGraph(body);
+}
+
+static void set_function(TF_OperationDescription *desc, const char *attr, const char *name) {
+  TF_SetAttrFuncName(desc, attr, name, strlen(name));
+}
+
+/* The value of `fetch` where `x` and `w` are 3 and 5. */
+static float at_3_and_5(TF_Graph *g, TF_Output x, TF_Output w, TF_Output fetch) {
+  TF_Session *session = new_session(g);
+  TF_Output feeds[2] = {x, w};
+  TF_Tensor *fed[2] = {f32_scalar(3.0f), f32_scalar(5.0f)}, *result = NULL;
+  TF_SessionRun(session, NULL, feeds, fed, 2, &fetch, &result, 1, NULL, 0, NULL, status);
+  CHECK_OK(status);
+  float value = f32_at(result, 0);
+  TF_DeleteTensor(result);
+  TF_DeleteTensor(fed[0]);
+  TF_DeleteTensor(fed[1]);
+  delete_session(session);
+  return value;
+}
+
+static void calls(void) {
+  const char *types[] = {"PartitionedCall", "StatefulPartitionedCall"};
+  for (int i = 0; i < 2; i++) {
+    TF_Graph *g = TF_NewGraph();
+    TF_DataType f32 = TF_FLOAT;
+    add_function(g, "times", "Mul", TF_FLOAT);
+    TF_Output x = x_of(g), w = output(placeholder(g, TF_FLOAT, "w"), 0), xs[2] = {x, w};
+    TF_OperationDescription *desc = TF_NewOperation(g, types[i], "y");
+    TF_AddInputList(desc, xs, 2);
+    set_function(desc, "f", "times");
+    TF_SetAttrTypeList(desc, "Tout", &f32, 1);
+    TF_Output y = output(finish(desc), 0), dxs[2] = {{NULL, -7}, {NULL, -7}};
+    TF_AddGradients(g, &y, 1, xs, 2, NULL, status, dxs);
+    CHECK_OK(status);
+    CHECK_OPERATIONS(g, 3, "gradients/OnesLike = OnesLike(y:0)",
+                     "gradients/SymbolicGradient = SymbolicGradient(x:0, w:0, gradients/OnesLike:0)");
+    CHECK_INT(dxs[0].index, 0);
+    CHECK_INT(dxs[1].index, 1);
+    CHECK(at_3_and_5(g, x, w, dxs[0]) == 5.0f);
+    CHECK(at_3_and_5(g, x, w, dxs[1]) == 3.0f);
+    CHECK_INT(TF_GraphNumFunctions(g), 1);
+    TF_DeleteGraph(g);
+  }
+}
+
+/* The reference has no gradients of calls by name, conditionals and loops. */
+static void calls_by_name(void) {
+  TF_Graph *g = TF_NewGraph();
+  add_function(g, "times", "Mul", TF_FLOAT);
+  TF_Output x = x_of(g), w = output(placeholder(g, TF_FLOAT, "w"), 0);
+  TF_Output y = output(binary(g, "times", x, w, "y"), 0);
+  if (is_tfcore())
+    CHECK(at_3_and_5(g, x, w, gradient(g, y, x, NULL)) == 5.0f);
+  else
+    gradient_fails(g, y, x, NULL, TF_NOT_FOUND, "No gradient defined for op: times");
+  TF_DeleteGraph(g);
+}
+
+static void conditionals(void) {
+  for (unsigned char taken = 0; taken < 2; taken++) {
+    TF_Graph *g = TF_NewGraph();
+    TF_DataType f32 = TF_FLOAT;
+    add_function(g, "times", "Mul", TF_FLOAT);
+    add_function(g, "minus", "Sub", TF_FLOAT);
+    TF_Output x = x_of(g), w = output(placeholder(g, TF_FLOAT, "w"), 0), xs[2] = {x, w};
+    TF_Operation *condition = constant(g, tensor_of(TF_BOOL, NULL, 0, &taken, 1), "condition");
+    TF_OperationDescription *desc = TF_NewOperation(g, "If", "y");
+    TF_AddInput(desc, output(condition, 0));
+    TF_AddInputList(desc, xs, 2);
+    set_function(desc, "then_branch", "times");
+    set_function(desc, "else_branch", "minus");
+    TF_SetAttrTypeList(desc, "Tout", &f32, 1);
+    TF_Output y = output(finish(desc), 0), dxs[2] = {{NULL, -7}, {NULL, -7}};
+    if (is_tfcore()) {
+      TF_AddGradients(g, &y, 1, xs, 2, NULL, status, dxs);
+      CHECK_OK(status);
+      CHECK_STR(TF_OperationName(dxs[0].oper), "gradients/If");
+      CHECK(at_3_and_5(g, x, w, dxs[0]) == (taken ? 5.0f : 1.0f));
+      CHECK(at_3_and_5(g, x, w, dxs[1]) == (taken ? 3.0f : -1.0f));
+      CHECK_INT(TF_GraphNumFunctions(g), 4);
+    } else {
+      gradient_fails(g, y, x, NULL, TF_NOT_FOUND, "No gradient defined for op: If");
+    }
+    TF_DeleteGraph(g);
+  }
+}
+
+/* `for (; v < 100; v *= w)` from x = 3 with w = 5: v = 3 w^3. */
+static void loops_of_functions(void) {
+  TF_Graph *g = TF_NewGraph();
+  TF_Graph *cond = TF_NewGraph(), *body = TF_NewGraph();
+  TF_Output in[2] = {output(placeholder(cond, TF_FLOAT, "v"), 0), output(placeholder(cond, TF_FLOAT, "w"), 0)};
+  TF_Operation *limit = constant(cond, f32_scalar(100.0f), "limit");
+  TF_Output out[2] = {output(binary(cond, "Less", in[0], output(limit, 0), "out"), 0)};
+  TF_Function *functions[2];
+  functions[0] = TF_GraphToFunction(cond, "cond", 0, -1, NULL, 2, in, 1, out, NULL, NULL, NULL, status);
+  CHECK_OK(status);
+  in[0] = output(placeholder(body, TF_FLOAT, "v"), 0);
+  in[1] = output(placeholder(body, TF_FLOAT, "w"), 0);
+  out[0] = output(binary(body, "Mul", in[0], in[1], "out"), 0);
+  out[1] = in[1];
+  functions[1] = TF_GraphToFunction(body, "body", 0, -1, NULL, 2, in, 2, out, NULL, NULL, NULL, status);
+  CHECK_OK(status);
+  for (int i = 0; i < 2; i++) {
+    TF_GraphCopyFunction(g, functions[i], NULL, status);
+    CHECK_OK(status);
+    TF_DeleteFunction(functions[i]);
+  }
+  TF_Output x = x_of(g), w = output(placeholder(g, TF_FLOAT, "w"), 0), xs[2] = {x, w};
+  TF_OperationDescription *desc = TF_NewOperation(g, "While", "y");
+  TF_AddInputList(desc, xs, 2);
+  set_function(desc, "cond", "cond");
+  set_function(desc, "body", "body");
+  TF_Output y = output(finish(desc), 0), dxs[2] = {{NULL, -7}, {NULL, -7}};
+  CHECK(at_3_and_5(g, x, w, y) == 375.0f);
+  if (is_tfcore()) {
+    TF_AddGradients(g, &y, 1, xs, 2, NULL, status, dxs);
+    CHECK_OK(status);
+    CHECK(at_3_and_5(g, x, w, dxs[0]) == 125.0f);
+    CHECK(at_3_and_5(g, x, w, dxs[1]) == 225.0f);
+  } else {
+    gradient_fails(g, y, x, NULL, TF_NOT_FOUND, "No gradient defined for op: While");
+  }
+  TF_DeleteGraph(cond);
+  TF_DeleteGraph(body);
+  TF_DeleteGraph(g);
+}
+
+/* A function without a gradient leaves the graph and its functions as they were. */
+static void failures_in_functions(void) {
+  TF_Graph *g = TF_NewGraph();
+  TF_DataType f32 = TF_FLOAT;
+  add_function(g, "times", "Mul", TF_FLOAT);
+  add_function(g, "rest", "TruncateMod", TF_FLOAT);
+  TF_Output x = x_of(g), xs[2] = {x, x};
+  unsigned char yes = 1;
+  TF_Operation *condition = constant(g, tensor_of(TF_BOOL, NULL, 0, &yes, 1), "condition");
+  TF_OperationDescription *desc = TF_NewOperation(g, "If", "y");
+  TF_AddInput(desc, output(condition, 0));
+  TF_AddInputList(desc, xs, 2);
+  set_function(desc, "then_branch", "times");
+  set_function(desc, "else_branch", "rest");
+  TF_SetAttrTypeList(desc, "Tout", &f32, 1);
+  gradient_fails(g, output(finish(desc), 0), x, NULL, TF_NOT_FOUND, "No gradient defined for op: ");
+  CHECK_INT(TF_GraphNumFunctions(g), 2);
+  TF_DeleteGraph(g);
+}
+
 /* A chain of 20,000 nodes: neither deep recursion nor quadratic time. */
 static void long_chains(void) {
   TF_Graph *g = TF_NewGraph();
@@ -175,4 +335,5 @@ static void long_chains(void) {
 
 CASES(CASE(names_are_in_a_scope), CASE(a_name_or_a_scope_moves_the_default), CASE(contributions_are_summed),
       CASE(inner_values_may_be_asked_for), CASE(the_same_value_twice), CASE(nothing_flows_back), CASE(wrong_requests),
-      CASE(values), CASE(long_chains))
+      CASE(values), CASE(calls), CASE(calls_by_name), CASE(conditionals), CASE(loops_of_functions),
+      CASE(failures_in_functions), CASE(long_chains))

@@ -1,6 +1,7 @@
 //! Every gradient agrees with numeric differentiation, as far as there are kernels to run it.
 
 mod array;
+mod calls;
 mod harness;
 mod loops;
 mod math;
@@ -40,8 +41,18 @@ const WITHOUT_KERNEL: &[&str] = &[
     "UnsortedSegmentSum",
 ];
 
-/// Ops whose gradients make sense only with others around them; `loops.rs` and the C tests have them.
-const OF_SEVERAL_NODES: [&str; 3] = ["Merge", "ReadVariableOp", "Switch"];
+/// Ops whose gradients make sense only with others around them; `calls.rs`, `loops.rs` and the C tests have them.
+const OF_SEVERAL_NODES: [&str; 9] = [
+    "Merge",
+    "ReadVariableOp",
+    "Switch",
+    "TensorListFromTensor",
+    "TensorListGetItem",
+    "TensorListPopBack",
+    "TensorListPushBack",
+    "TensorListSetItem",
+    "TensorListStack",
+];
 
 fn cases() -> Vec<Case> {
     let mut cases = math::cases();

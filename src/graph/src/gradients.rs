@@ -5,6 +5,7 @@
 //! output, and the op's gradient function makes of it the gradients by its inputs. Nothing recurses, and each edge is
 //! visited a fixed number of times.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
@@ -16,11 +17,13 @@ use tfcore_framework::{
 };
 use tfcore_tensor::{PartialShape, Tensor};
 
+use crate::call_gradients::call_gradient;
 use crate::fold::constant_value;
+use crate::function_gradient::Derived;
 use crate::loop_gradients::loop_gradient;
 use crate::loops::Loop;
 use crate::name_scope::NameScope;
-use crate::node::{NodeId, OutputRef};
+use crate::node::{Node, NodeId, OutputRef};
 use crate::{Graph, NodeBuilder};
 
 /// What names begin with unless the client says otherwise.
@@ -54,8 +57,16 @@ impl Graph {
             None => self.default_prefix(),
         };
         let checkpoint = self.checkpoint();
-        let scope = Scope { graph: self, names: NameScope::new(&prefix), pivot: None, depth: 0 };
-        let outcome = differentiate(scope, ys, xs, dys);
+        let derived = Rc::default();
+        let scope = Scope {
+            graph: self,
+            names: NameScope::new(&prefix),
+            pivot: None,
+            depth: 0,
+            derived: Rc::clone(&derived),
+        };
+        let outcome = differentiate(scope, ys, xs, dys)
+            .and_then(|found| derived.borrow().add_to(self).map(|()| found));
         if outcome.is_err() {
             self.restore(checkpoint);
         }
@@ -83,7 +94,7 @@ impl Graph {
         Ok(prefix.to_string())
     }
 
-    fn default_prefix(&self) -> String {
+    pub(crate) fn default_prefix(&self) -> String {
         NameScope::new("").unique(self, DEFAULT_PREFIX)
     }
 }
@@ -94,8 +105,10 @@ pub(crate) struct Scope<'g> {
     pub(crate) names: NameScope,
     /// In a loop: a node that runs in each iteration, after which nodes without inputs run.
     pub(crate) pivot: Option<NodeId>,
-    /// How many loops lie around the nodes that are added.
+    /// How many loops and functions lie around the nodes that are added.
     pub(crate) depth: usize,
+    /// The functions made for this request, here and in the bodies of functions.
+    pub(crate) derived: Rc<RefCell<Derived>>,
 }
 
 impl GradientScope for Scope<'_> {
@@ -204,10 +217,15 @@ pub(crate) fn backprop(
             }
             continue;
         }
-        if !node.inputs.iter().any(|edge| region.contains(edge.source.node)) {
+        let wanted: SmallVec<[bool; 4]> =
+            node.inputs.iter().map(|edge| region.contains(edge.source.node)).collect();
+        if !wanted.contains(&true) {
             continue;
         }
-        let by_inputs = scope.gradients_by_inputs(id, &grads)?;
+        let by_inputs = match call_gradient(scope, &node, &grads, &wanted)? {
+            Some(gradients) => gradients,
+            None => scope.gradients_by_inputs(id, &grads)?,
+        };
         for (index, edge) in node.inputs.iter().enumerate() {
             let Some(grad) = by_inputs.get(index) else {
                 let count = by_inputs.len();
@@ -249,6 +267,16 @@ impl Scope<'_> {
         self.build("Const", &[], &attrs, &controls)
     }
 
+    /// A node with lists among its arguments.
+    pub(crate) fn list_node(
+        &mut self,
+        op: &str,
+        operands: &[Operand<'_>],
+        attrs: &[(&str, AttrValue)],
+    ) -> Result<Output> {
+        self.build(op, operands, attrs, &[])
+    }
+
     fn build(
         &mut self,
         op: &str,
@@ -287,6 +315,21 @@ impl Scope<'_> {
         }
     }
 
+    /// The gradients by all outputs of a node: zeros by those that nothing flows back from.
+    pub(crate) fn dense(&mut self, node: &Node, grads: &[Option<Output>]) -> Result<Vec<Output>> {
+        let mut dense = Vec::with_capacity(grads.len());
+        for (index, grad) in grads.iter().enumerate() {
+            dense.push(match grad {
+                Some(grad) => *grad,
+                None => {
+                    let output = to_output(OutputRef::new(node.id, index));
+                    self.single("ZerosLike", Operand::One(output))?
+                }
+            });
+        }
+        Ok(dense)
+    }
+
     /// The gradients by the inputs of a node.
     fn gradients_by_inputs(&mut self, id: NodeId, grads: &[Option<Output>]) -> Result<Gradients> {
         let node = self.graph.node(id).clone();
@@ -306,17 +349,7 @@ impl Scope<'_> {
                 ));
             }
         };
-        // An output that nothing flows back from among others that have a gradient.
-        let mut dense = Vec::with_capacity(grads.len());
-        for (index, grad) in grads.iter().enumerate() {
-            dense.push(match grad {
-                Some(grad) => *grad,
-                None => {
-                    let output = to_output(OutputRef::new(id, index));
-                    self.single("ZerosLike", Operand::One(output))?
-                }
-            });
-        }
+        let dense = self.dense(&node, grads)?;
         let inputs: SmallVec<[Output; 4]> =
             node.inputs.iter().map(|edge| to_output(edge.source)).collect();
         let seen = GradientNode {

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod builder;
+mod call_gradients;
 mod call_shapes;
 mod copy;
 mod export;
@@ -31,8 +32,10 @@ mod name_table;
 mod names;
 mod node;
 mod refine;
+mod repeatable;
 mod tensor_ref;
 mod validate;
+mod while_gradients;
 mod while_loop;
 
 pub use builder::NodeBuilder;

@@ -203,7 +203,7 @@ impl Flow {
 }
 
 /// Marks what `follows` from the marks, until nothing more does.
-fn spread(marks: &mut [bool], follows: impl Fn(&[bool], usize) -> bool) {
+pub(crate) fn spread(marks: &mut [bool], follows: impl Fn(&[bool], usize) -> bool) {
     loop {
         let new: Vec<usize> =
             (0..marks.len()).filter(|&index| !marks[index] && follows(marks, index)).collect();

@@ -5,6 +5,7 @@
 mod array_parts;
 mod array_shapes;
 mod element_shape;
+mod gradients;
 mod list_ops;
 mod list_parts;
 mod list_shapes;
@@ -30,4 +31,5 @@ pub fn register(r: &mut Registry) {
     tensor_arrays::register(r);
     array_parts::register(r);
     stacks::register(r);
+    gradients::register(r);
 }

@@ -20,11 +20,31 @@ const MAX_EAGER_DEPTH: usize = 32;
 /// The functions that a session knows, and those that it has instantiated.
 pub(crate) struct Functions {
     registry: Arc<Registry>,
-    library: RwLock<Arc<FunctionLibrary>>,
+    library: RwLock<Library>,
     /// By name and attrs.
     instances: Mutex<HashMap<String, Arc<Function>>>,
     /// Loops by condition and body; `None` for what cannot be one, or is being made.
     loops: Mutex<HashMap<(usize, usize), Option<Arc<Loop>>>>,
+}
+
+/// The functions of the graph, with those that gradients have been made of.
+#[derive(Default)]
+struct Library {
+    functions: Arc<FunctionLibrary>,
+    derived: Vec<Arc<tfcore_graph::Function>>,
+}
+
+impl Library {
+    /// Adds the functions that gradients are made of to those of the graph.
+    fn add_derived(&mut self, registry: &Registry) {
+        if !self.derived.is_empty() {
+            let library = Arc::make_mut(&mut self.functions);
+            for function in &self.derived {
+                // Their names stand for what they hold: another one of the same name is the graph's own, and stays.
+                drop(library.add(registry, function.clone()));
+            }
+        }
+    }
 }
 
 /// A function with the attrs of its calls.
@@ -50,11 +70,27 @@ impl Functions {
 
     /// Takes over the functions of a graph. Those in use stay as they are.
     pub(crate) fn set_library(&self, library: &Arc<FunctionLibrary>) {
-        *self.library.write() = library.clone();
+        let mut known = self.library.write();
+        known.functions = library.clone();
+        known.add_derived(&self.registry);
+    }
+
+    fn library(&self) -> Arc<FunctionLibrary> {
+        self.library.read().functions.clone()
+    }
+
+    /// Takes over the functions of `library` that were not there.
+    fn add_derived(&self, library: &FunctionLibrary) {
+        let mut known = self.library.write();
+        let new =
+            library.functions().filter(|function| known.functions.get(function.name()).is_none());
+        let new: Vec<_> = new.cloned().collect();
+        known.derived.extend(new);
+        known.add_derived(&self.registry);
     }
 
     pub(crate) fn contains(&self, name: &str) -> bool {
-        self.library.read().get(name).is_some()
+        self.library.read().functions.get(name).is_some()
     }
 
     /// The function `name` for calls with `attrs`.
@@ -87,7 +123,7 @@ impl Functions {
     /// The gradient of the function `name`: the one that the library names, or one derived from its body. It takes the
     /// function's arguments and the derivatives by its results.
     pub(crate) fn gradient_of(&self, name: &str, attrs: &Attrs) -> Arc<Function> {
-        match self.library.read().gradient(name) {
+        match self.library().gradient(name) {
             Some(gradient) => self.instance(gradient, attrs, false),
             None => self.instance(name, attrs, true),
         }
@@ -162,10 +198,13 @@ impl Function {
 
     /// The body, instantiated.
     pub(crate) fn parts(&self, functions: &Functions) -> Result<Parts> {
-        let library = functions.library.read().clone();
+        let library = functions.library();
         let mut body = library.instantiate(&functions.registry, &self.name, &self.attrs)?;
         if self.is_gradient {
             body = body.gradient()?;
+            if !Arc::ptr_eq(body.graph.library(), &library) {
+                functions.add_derived(body.graph.library());
+            }
         }
         let nodes: Vec<Arc<Node>> = (0..body.graph.num_ids())
             .map(|index| body.graph.node(NodeId(index as u32)).clone())
