@@ -70,7 +70,7 @@ fn check(what: &str, at: [f64; 2], build: fn(&mut Graph, [OutputRef; 2]) -> Outp
     let xs = [input(&mut graph), input(&mut graph)];
     let y = build(&mut graph, xs);
     let grads = graph.add_gradients(&[y], &xs, None, None).unwrap();
-    let session = Session::new(registry().clone(), &SessionConfig::default());
+    let session = Session::new(registry().clone(), &SessionConfig::default()).unwrap();
     session.extend(&graph).unwrap();
     let run = |at: [f64; 2], fetch: OutputRef| -> f64 {
         let feeds = xs.iter().zip(at).map(|(&x, value)| (x, Tensor::scalar(value))).collect();
