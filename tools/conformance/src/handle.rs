@@ -69,6 +69,12 @@ impl<'a> Buffer<'a> {
         let raw = unsafe { (api.TF_NewBufferFromString)(bytes.as_ptr().cast(), bytes.len()) };
         Self { api, raw }
     }
+
+    fn new_empty(api: &'a Api) -> Self {
+        // SAFETY: no arguments.
+        let raw = unsafe { (api.TF_NewBuffer)() };
+        Self { api, raw }
+    }
 }
 
 impl Drop for Buffer<'_> {
@@ -116,6 +122,21 @@ impl<'a> Graph<'a> {
             (self.api.TF_DeleteImportGraphDefOptions)(options);
         }
         status.check("import")
+    }
+
+    /// `TF_GraphToGraphDef`.
+    pub(crate) fn export(&self) -> Result<Vec<u8>, Failure> {
+        let status = Status::new(self.api);
+        let buffer = Buffer::new_empty(self.api);
+        // SAFETY: every handle is live.
+        unsafe { (self.api.TF_GraphToGraphDef)(self.raw, buffer.raw, status.raw) };
+        status.check("export")?;
+        // SAFETY: a filled buffer has so many bytes, which live as long as it does.
+        let bytes = unsafe {
+            let RawBuffer { data, length, .. } = *buffer.raw;
+            if length == 0 { &[] } else { std::slice::from_raw_parts(data.cast::<u8>(), length) }
+        };
+        Ok(bytes.to_vec())
     }
 
     /// Names of all operations, as `TF_GraphNextOperation` gives them.

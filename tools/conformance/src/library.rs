@@ -54,6 +54,7 @@ c_functions! {
     TF_NewImportGraphDefOptions() -> *mut c_void;
     TF_DeleteImportGraphDefOptions(*mut c_void);
     TF_GraphImportGraphDef(*mut c_void, *const RawBuffer, *mut c_void, *mut c_void);
+    TF_GraphToGraphDef(*mut c_void, *mut RawBuffer, *mut c_void);
     TF_GraphOperationByName(*mut c_void, *const c_char) -> *mut c_void;
     TF_GraphNextOperation(*mut c_void, *mut usize) -> *mut c_void;
     TF_OperationName(*mut c_void) -> *const c_char;

@@ -154,6 +154,7 @@ pub(crate) fn check_model(api: &Api, directory: &Path, folder: &Path) -> Result<
         graph.import(&graph_def).and_then(|()| Session::new(&graph))
     };
     let session = session.map_err(tell)?;
+    check_export(api, &graph)?;
     let load = start.elapsed();
     let mut last_run = Duration::ZERO;
     let mut worst = 0.0_f64;
@@ -175,6 +176,16 @@ pub(crate) fn check_model(api: &Api, directory: &Path, folder: &Path) -> Result<
         milliseconds(load),
         milliseconds(last_run)
     ))
+}
+
+/// Checks that a graph which is exported and imported again is the same graph.
+fn check_export(api: &Api, graph: &Graph<'_>) -> Result<(), String> {
+    let tell = |f: Failure| format!("export: {} at {}: {}", code_name(f.code), f.stage, f.message);
+    let exported = graph.export().map_err(tell)?;
+    let copy = Graph::new(api);
+    copy.import(&exported).map_err(tell)?;
+    let is_same = copy.export().map_err(tell)? == exported;
+    is_same.then_some(()).ok_or_else(|| "export: another graph when imported again".to_string())
 }
 
 fn play_run<'g>(
