@@ -5,6 +5,7 @@ use tfcore_framework::Registry;
 
 mod concat;
 mod constants;
+mod diag;
 mod find;
 mod gather;
 mod gradients;
@@ -16,6 +17,7 @@ mod pad;
 mod partition;
 mod queries;
 mod reshape;
+mod rotate;
 mod scatter_nd;
 mod slice;
 mod split;
@@ -32,6 +34,7 @@ mod types;
 pub fn register(r: &mut Registry) {
     concat::register(r);
     constants::register(r);
+    diag::register(r);
     find::register(r);
     gather::register(r);
     gradients::register(r);
@@ -43,6 +46,7 @@ pub fn register(r: &mut Registry) {
     partition::register(r);
     queries::register(r);
     reshape::register(r);
+    rotate::register(r);
     scatter_nd::register(r);
     slice::register(r);
     split::register(r);
