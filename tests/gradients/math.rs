@@ -144,8 +144,10 @@ fn reductions() -> Vec<Case> {
         }
     }
     cases.push(case("SegmentSum").x(&[3, 2], &x[..6]).ints(&[0, 0, 2]));
-    for op in ["UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin"] {
-        cases.push(case(op).x(&[4, 2], &x[..8]).ints(&[1, 0, -1, 1]).int(3));
+    cases.push(case("UnsortedSegmentSum").x(&[4, 2], &x[..8]).ints(&[1, 0, -1, 1]).int(3));
+    // Without empty segments, whose results are too large for a difference quotient.
+    for op in ["UnsortedSegmentMax", "UnsortedSegmentMin"] {
+        cases.push(case(op).x(&[4, 2], &x[..8]).ints(&[1, 0, -1, 1]).int(2));
     }
     cases
 }

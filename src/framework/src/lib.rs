@@ -61,7 +61,7 @@ pub use op_spec::OpSpec;
 pub use raw_attr::RawAttr;
 pub use registry::{Behaviour, DeviceType, KernelDef, KernelFactory, OpEntry, Registry, ShapeFn};
 pub use resource::{DEFAULT_CONTAINER, Resource, ResourceManager, StepContainer};
-pub use sum::{AddAssign, add_assign, add_assign_of_number};
+pub use sum::{AddAssign, AddRows, LEFT_OUT, add_assign, add_assign_of_number, add_rows};
 pub use tensor_attr::{TensorAttr, summarize_values};
 pub use tensor_proto::{tensor_from_proto, tensor_to_proto};
 pub use text_format::{function_to_text, graph_to_text};

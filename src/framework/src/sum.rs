@@ -1,4 +1,4 @@
-//! Sums of whole tensors in place: what `AddN`, tensor lists and tensor arrays accumulate with.
+//! Sums in place: what `AddN`, tensor lists and tensor arrays accumulate whole tensors with, and `ScatterNd` rows.
 
 use tfcore_base::{
     BFloat16, Complex64, Complex128, DType, Elem, Half, Make, Numbers, Pick, Result, internal,
@@ -20,6 +20,40 @@ pub fn add_assign(dtype: DType) -> Option<AddAssign> {
 /// `Internal` for what are no numbers.
 pub fn add_assign_of_number(dtype: DType) -> Result<AddAssign> {
     add_assign(dtype).ok_or_else(|| internal!("No sums of type {dtype}"))
+}
+
+/// Adds rows of `width` elements to the rows of the sums that have these numbers; [`LEFT_OUT`] adds to none.
+pub type AddRows = fn(sums: ElemsMut<'_>, terms: Elems<'_>, rows: &[usize], width: usize);
+
+/// The number of no row.
+pub const LEFT_OUT: usize = usize::MAX;
+
+/// The loop `sums[rows[i]] += terms[i]` for numbers of type `dtype`, in order; integers wrap. `None` for what are no numbers.
+pub fn add_rows(dtype: DType) -> Option<AddRows> {
+    <Numbers as Pick<AddRowsForm, AddRows>>::pick(dtype)
+}
+
+struct AddRowsForm;
+
+impl<T: Elem + Copy + Addend> Make<T, AddRows> for AddRowsForm {
+    fn make() -> AddRows {
+        |sums, terms, rows, width| {
+            let (sums, terms) = (sums.typed::<T>(), terms.typed::<T>());
+            vectorize(
+                #[inline(always)]
+                || {
+                    for (terms, &row) in terms.chunks_exact(width.max(1)).zip(rows) {
+                        if row != LEFT_OUT {
+                            let sums = &mut sums[row * width..(row + 1) * width];
+                            sums.iter_mut()
+                                .zip(terms)
+                                .for_each(|(sum, &term)| *sum = sum.plus(term));
+                        }
+                    }
+                },
+            );
+        }
+    }
 }
 
 struct AddAssignForm;
@@ -68,6 +102,11 @@ mod tests {
         let terms = [Half::from_f32(0.5)];
         add_assign(DType::HALF).unwrap()(ElemsMut::of(&mut sums), Elems::of(&terms));
         assert_eq!(sums[0].to_f32(), 1.5);
+        let mut sums = [1i32, 2, 3, 4];
+        let terms = [10i32, 20, 5, 6, 7, 8];
+        let add = add_rows(DType::INT32).unwrap();
+        add(ElemsMut::of(&mut sums), Elems::of(&terms), &[1, LEFT_OUT, 1], 2);
+        assert_eq!(sums, [1, 2, 20, 32]);
         assert!(add_assign(DType::BOOL).is_none());
         assert!(add_assign_of_number(DType::STRING).is_err());
     }

@@ -105,7 +105,7 @@ fn gather(ctx: &mut OpContext<'_>, batch_dims: i64) -> Result<()> {
         if let Some(bad) = positions.iter().position(|&at| at < 0 || at >= plan.size as i64) {
             return Err(invalid!(
                 "indices{} = {} is not in [0, {})",
-                coordinates(indices.shape(), bad),
+                indices.shape().coordinates(bad),
                 positions[bad],
                 plan.size
             ));
@@ -153,21 +153,6 @@ fn gather_batch_dims(
         );
     }
     Ok(batch_dims)
-}
-
-/// The position of element number `index` as messages show it: `[1,2]`, and nothing for a scalar.
-fn coordinates(shape: &Shape, index: usize) -> String {
-    if shape.rank() == 0 {
-        return String::new();
-    }
-    let mut rest = index;
-    let mut parts: Vec<String> = Vec::with_capacity(shape.rank());
-    for &size in shape.iter().rev() {
-        parts.push((rest % size.max(1) as usize).to_string());
-        rest /= size.max(1) as usize;
-    }
-    parts.reverse();
-    format!("[{}]", parts.join(","))
 }
 
 /// `out[b, o, i] = params[b, o, indices[b, i]]` in blocks.
@@ -299,7 +284,7 @@ fn gather_nd(ctx: &mut OpContext<'_>, ignores: bool, name: &str) -> Result<()> {
                 values[bad * depth..(bad + 1) * depth].iter().map(i64::to_string).collect();
             return Err(invalid!(
                 "indices{} = [{}] does not index into param shape {}, node name: {name}",
-                coordinates(&positions, bad),
+                positions.coordinates(bad),
                 row.join(", "),
                 params.shape()
             ));

@@ -48,10 +48,10 @@ fn pad_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 }
 
 /// How many elements come before and after, by axis.
-struct Paddings(Vec<[i64; 2]>);
+pub(crate) struct Paddings(pub(crate) Vec<[i64; 2]>);
 
 impl Paddings {
-    fn new(input: &Tensor, paddings: &Tensor) -> Result<Paddings> {
+    pub(crate) fn new(input: &Tensor, paddings: &Tensor) -> Result<Paddings> {
         require!(
             paddings.rank() == 2 && paddings.dim(1) == 2,
             "paddings must be a matrix with 2 columns: {}",

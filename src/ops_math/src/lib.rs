@@ -23,6 +23,7 @@ mod reduce;
 mod select;
 mod unary;
 mod unary_grad;
+mod unsorted_segment;
 
 /// Attaches the behaviour of the mathematical ops.
 pub fn register(r: &mut Registry) {
@@ -43,4 +44,5 @@ pub fn register(r: &mut Registry) {
     select::register(r);
     unary::register(r);
     unary_grad::register(r);
+    unsorted_segment::register(r);
 }

@@ -120,6 +120,21 @@ impl Shape {
         }
         strides
     }
+
+    /// The position of element number `index` as messages show it: `[1,2]`, and nothing for a scalar.
+    pub fn coordinates(&self, index: usize) -> String {
+        if self.rank() == 0 {
+            return String::new();
+        }
+        let mut rest = index;
+        let mut parts: Vec<String> = Vec::with_capacity(self.rank());
+        for &size in self.iter().rev() {
+            parts.push((rest % size.max(1) as usize).to_string());
+            rest /= size.max(1) as usize;
+        }
+        parts.reverse();
+        format!("[{}]", parts.join(","))
+    }
 }
 
 impl Deref for Shape {
