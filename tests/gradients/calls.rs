@@ -497,3 +497,22 @@ fn lists() {
         b.node("Mul", &[item, xs[1]])
     });
 }
+
+#[test]
+fn higher_derivatives() {
+    check_orders("a call", [0.4, -0.9], 3, |b, xs| {
+        b.function("f", &[D, D], |b, v| vec![b.node("Sin", &[v[0]])]);
+        b.call("f", &xs, &[D])
+    });
+    check_orders("a conditional", [0.4, -0.9], 3, |b, xs| {
+        b.function("square", &[D, D], |b, v| vec![b.node("Square", &[v[0]])]);
+        b.function("sin", &[D, D], |b, v| vec![b.node("Sin", &[v[0]])]);
+        let no = b.constant(Tensor::scalar(false));
+        b.conditional(no, &xs, "square", "sin")
+    });
+    check_orders("a loop", [0.4, -0.9], 2, |b, xs| {
+        add_condition(b, 3);
+        add_body(b, "body", |b, v| vec![b.node("Sin", &[v[0]]), v[1]]);
+        repeat(b, "While", &xs, "body")
+    });
+}
