@@ -122,7 +122,7 @@ fn check(
     check_orders(what, point, 1, build);
 }
 
-/// The same for the derivatives up to this order.
+/// The same for the derivatives up to this order, of which each is the one by the first number of the one before.
 fn check_orders(
     what: &str,
     point: [f64; 2],
@@ -154,8 +154,7 @@ fn check_orders(
                 "{what}, order {order}, by input {index}: {gradient}, not {quotient}"
             );
         }
-        let parts: Vec<OutputRef> = grads.iter().flatten().copied().collect();
-        y = b.build("AddN", |builder| builder.add_input_list(parts));
+        y = grads[0].unwrap();
     }
 }
 
@@ -471,4 +470,49 @@ fn functions_that_call_themselves() {
     session.extend(&b.graph).unwrap();
     let found = run(&session, &[(x, 1.5)], grad).unwrap();
     assert!((found - 4.0 * 1.5f64.powi(3)).abs() < 1e-12, "{found}");
+}
+
+/// `x^2 w`, through a list that `w` is put into and taken out of again.
+#[test]
+fn lists() {
+    check("lists", [0.4, -0.9], |b, xs| {
+        let element = ("element_dtype", AttrValue::Type(D));
+        let scalar = b.constant(Tensor::from_slice(Shape::vector(0), &[] as &[i32]).unwrap());
+        let (zero, one) = (b.constant(Tensor::scalar(0i32)), b.constant(Tensor::scalar(1i32)));
+        let mut op = |name: &str, inputs: &[OutputRef]| {
+            b.build(name, |builder| {
+                inputs.iter().for_each(|&input| builder.add_input(input));
+                builder.set_attr(element.0, element.1.clone());
+            })
+        };
+        let list = op("TensorListReserve", &[scalar, one]);
+        let list = op("TensorListSetItem", &[list, zero, xs[0]]);
+        let list = op("TensorListPushBack", &[list, xs[1]]);
+        let list = op("TensorListSetItem", &[list, one, xs[0]]);
+        let item = op("TensorListGetItem", &[list, one, scalar]);
+        let stacked = op("TensorListStack", &[list, scalar]);
+        let list = op("TensorListFromTensor", &[stacked, scalar]);
+        let popped = op("TensorListPopBack", &[list, scalar]);
+        let item = b.node("Mul", &[item, at(popped, 1)]);
+        b.node("Mul", &[item, xs[1]])
+    });
+}
+
+#[test]
+fn higher_derivatives() {
+    check_orders("a call", [0.4, -0.9], 3, |b, xs| {
+        b.function("f", &[D, D], |b, v| vec![b.node("Sin", &[v[0]])]);
+        b.call("f", &xs, &[D])
+    });
+    check_orders("a conditional", [0.4, -0.9], 3, |b, xs| {
+        b.function("square", &[D, D], |b, v| vec![b.node("Square", &[v[0]])]);
+        b.function("sin", &[D, D], |b, v| vec![b.node("Sin", &[v[0]])]);
+        let no = b.constant(Tensor::scalar(false));
+        b.conditional(no, &xs, "square", "sin")
+    });
+    check_orders("a loop", [0.4, -0.9], 2, |b, xs| {
+        add_condition(b, 3);
+        add_body(b, "body", |b, v| vec![b.node("Sin", &[v[0]]), v[1]]);
+        repeat(b, "While", &xs, "body")
+    });
 }

@@ -308,16 +308,17 @@ impl Backward<'_> {
         let dys = dys.filter(|(carried, _)| self.moving.contains(&carried.index));
         let inputs: Vec<Output> = values.iter().copied().chain(dys.map(|(_, &dy)| dy)).collect();
         let dtypes: Vec<DType> = self.gradient.dtypes.iter().copied().flatten().collect();
-        let mut by_values = Vec::new().into_iter();
-        if !dtypes.is_empty() {
-            let function = scope.call_to(self.gradient);
-            let count = dtypes.len() as u32;
-            let call = found.call(scope, function, &inputs, dtypes)?;
-            by_values = (0..count).map(|index| call.at(index)).collect::<Vec<_>>().into_iter();
-        }
+        let call = match dtypes.is_empty() {
+            true => None,
+            false => {
+                let function = scope.call_to(self.gradient);
+                Some(found.call(scope, function, &inputs, dtypes)?)
+            }
+        };
         let mut results = vec![left];
+        let mut outputs = (0..).map_while(|index| call.map(|call| call.at(index)));
         for (carried, &grad) in self.carried.iter().zip(grads) {
-            let new = carried.dtype.and_then(|_| by_values.next());
+            let new = carried.dtype.and_then(|_| outputs.next());
             results.push(match (new, found.is_constant[carried.index]) {
                 (Some(new), false) => new,
                 (Some(new), true) => scope.single("AddN", Operand::List(&[grad, new]))?,
