@@ -52,3 +52,35 @@ fn receive(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         });
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tfcore_base::DType;
+    use tfcore_framework::AttrValue;
+    use tfcore_framework::testing::{run_op_in, step};
+    use tfcore_tensor::Tensor;
+
+    #[test]
+    fn what_is_sent_is_received_by_name() {
+        let mut registry = Registry::new();
+        register(&mut registry);
+        let step = step();
+        let run = |op: &str, name: &str, inputs: Vec<Tensor>| {
+            let dtype = if inputs.is_empty() { "tensor_type" } else { "T" };
+            let attrs = [
+                (dtype, AttrValue::Type(DType::INT32)),
+                ("tensor_name", AttrValue::string(name)),
+                ("send_device", AttrValue::string("/cpu:0")),
+                ("send_device_incarnation", AttrValue::Int(1)),
+                ("recv_device", AttrValue::string("/cpu:1")),
+            ];
+            run_op_in(&step, &registry, op, &attrs, inputs).unwrap()
+        };
+        run("_Send", "a", vec![Tensor::scalar(1i32)]);
+        run("_HostSend", "b", vec![Tensor::scalar(2i32)]);
+        let received =
+            |op: &str, name: &str| run(op, name, Vec::new())[0].scalar_value::<i32>().unwrap();
+        assert_eq!((received("_HostRecv", "b"), received("_Recv", "a")), (2, 1));
+    }
+}
