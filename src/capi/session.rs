@@ -308,7 +308,11 @@ pub(crate) unsafe fn hand_out(
     run_metadata: *mut TF_Buffer,
 ) -> Result<()> {
     if !run_metadata.is_null() {
-        let metadata = proto::RunMetadata { step_stats: outcome.step_stats, ..Default::default() };
+        let metadata = proto::RunMetadata {
+            step_stats: outcome.step_stats,
+            partition_graphs: outcome.partition_graphs,
+            ..Default::default()
+        };
         // SAFETY: as the caller promises.
         unsafe { fill(run_metadata, &metadata)? };
     }
@@ -345,6 +349,7 @@ pub(crate) unsafe fn options_of_run(
     let millis = u64::try_from(options.timeout_in_ms).ok().filter(|&millis| millis > 0);
     Ok(Request {
         trace: is_traced && !run_metadata.is_null(),
+        partition_graphs: options.output_partition_graphs && !run_metadata.is_null(),
         timeout: millis.map(Duration::from_millis),
         pool: options.inter_op_thread_pool,
         ..Request::default()

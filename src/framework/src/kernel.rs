@@ -9,6 +9,7 @@ use tfcore_tensor::{BufferPool, Elems, ElemsMut, Shape, Tensor};
 
 use crate::blocking::{BlockingKernel, Outputs};
 use crate::cancellation::Cancellation;
+use crate::rendezvous::Rendezvous;
 use crate::resource::{ResourceManager, StepContainer};
 use crate::variable::Variable;
 use crate::{Attrs, OpDef};
@@ -76,6 +77,10 @@ pub struct Step {
     pub cancellation: Arc<Cancellation>,
     /// The resources that end with the step.
     pub container: StepContainer,
+    /// What passes between nodes without an edge.
+    pub rendezvous: Rendezvous,
+    /// The step on the session's first device, if this is its part on another one.
+    pub first: Option<Arc<Step>>,
 }
 
 /// Where an input lies among the values that a plan keeps.

@@ -37,7 +37,8 @@ impl Graph {
         writer
     }
 
-    fn versions_to_proto(&self) -> proto::VersionDef {
+    /// The versions that the graph names.
+    pub fn versions_to_proto(&self) -> proto::VersionDef {
         let versions = self.versions();
         proto::VersionDef {
             producer: versions.producer,

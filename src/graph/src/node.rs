@@ -147,7 +147,6 @@ impl Node {
             .collect();
         if !self.device.is_empty() {
             attrs.push(format!("_device=\"{}\"", self.device));
-            attrs.sort();
         }
         let mut inputs: Vec<String> = Vec::new();
         for edge in &self.inputs {

@@ -8,6 +8,7 @@ mod call;
 mod flow;
 mod gradients;
 mod print;
+mod transfer;
 
 /// Registers the ops of this family.
 pub fn register(r: &mut Registry) {
@@ -15,5 +16,6 @@ pub fn register(r: &mut Registry) {
     call::register(r);
     flow::register(r);
     print::register(r);
+    transfer::register(r);
     gradients::register(r);
 }

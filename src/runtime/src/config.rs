@@ -23,6 +23,8 @@ pub struct SessionConfig {
     pub cpu_devices: usize,
     /// Whether a node whose device is not there runs on another one.
     pub soft_placement: bool,
+    /// Whether to print on which device each node runs.
+    pub log_placement: bool,
     /// How long a run may take that has no limit of its own.
     pub timeout: Option<Duration>,
     /// Pools that runs choose from, by number of threads (0 for that of the session) and name; those of one name are one.
@@ -38,6 +40,7 @@ impl Default for SessionConfig {
             own_threads: false,
             cpu_devices: 1,
             soft_placement: false,
+            log_placement: false,
             timeout: None,
             run_pools: Vec::new(),
             executor_type: String::new(),
@@ -74,6 +77,7 @@ impl SessionConfig {
         }
         result.own_threads = config.use_per_session_threads;
         result.soft_placement = config.allow_soft_placement;
+        result.log_placement = config.log_device_placement;
         if let Some(&count) = config.device_count.get("CPU") {
             if !(0..=MAX_COUNT).contains(&count) {
                 return Err(invalid!("A session cannot have {count} CPU devices"));

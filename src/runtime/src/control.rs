@@ -47,7 +47,7 @@ impl Control {
     pub(crate) fn of_node(node: &Node, planner: &Planner<'_>) -> Result<Option<Control>> {
         let function = |attr: &str| -> Result<Arc<Function>> {
             let func = node.attrs.func(attr)?;
-            plan(planner, &func.name, &func.attrs)
+            plan(planner, node, &func.name, &func.attrs)
         };
         let control = match &*node.op.name {
             "PartitionedCall" | "StatefulPartitionedCall" => {
@@ -61,7 +61,8 @@ impl Control {
             }
             "SymbolicGradient" => {
                 let func = node.attrs.func("f")?;
-                let function = planner.functions.gradient_of(&func.name, &func.attrs);
+                let site = planner.call_site(node);
+                let function = planner.functions.gradient_of(&func.name, &func.attrs, site);
                 function.plan_with_caller(planner.functions, planner.depth)?;
                 Control::Call { function, skip: 0 }
             }
@@ -73,13 +74,13 @@ impl Control {
             },
             "Case" | "StatelessCase" => {
                 let branches = node.attrs.funcs("branches")?.iter();
-                let functions = branches.map(|func| plan(planner, &func.name, &func.attrs));
+                let functions = branches.map(|func| plan(planner, node, &func.name, &func.attrs));
                 Control::Branch { functions: functions.collect::<Result<_>>()?, by_index: true }
             }
             "While" | "StatelessWhile" | "_While" => {
                 let function = |attr: &str| -> Result<Arc<Function>> {
                     let func = node.attrs.func(attr)?;
-                    Ok(planner.functions.get(&func.name, &func.attrs))
+                    Ok(planner.functions.get(&func.name, &func.attrs, planner.call_site(node)))
                 };
                 let (cond, body) = (function("cond")?, function("body")?);
                 match planner.functions.while_loop(&cond, &body, planner.depth) {
@@ -98,7 +99,7 @@ impl Control {
                 output_shapes: node.attrs.shapes("output_shapes")?.to_vec(),
             }),
             name if planner.functions.contains(name) => {
-                Control::Call { function: plan(planner, name, &node.attrs)?, skip: 0 }
+                Control::Call { function: plan(planner, node, name, &node.attrs)?, skip: 0 }
             }
             _ => return Ok(None),
         };
@@ -167,8 +168,8 @@ fn check_arity(function: &Function, node: &Node) -> Result<()> {
     }
 }
 
-fn plan(planner: &Planner<'_>, name: &str, attrs: &Attrs) -> Result<Arc<Function>> {
-    let function = planner.functions.get(name, attrs);
+fn plan(planner: &Planner<'_>, node: &Node, name: &str, attrs: &Attrs) -> Result<Arc<Function>> {
+    let function = planner.functions.get(name, attrs, planner.call_site(node));
     function.plan_with_caller(planner.functions, planner.depth)?;
     Ok(function)
 }

@@ -61,6 +61,8 @@ pub(crate) enum Kind {
     NextIteration,
     /// Runs even if its inputs are dead.
     Trigger,
+    /// Runs even if its inputs are dead, and gets to know it.
+    Transfer,
 }
 
 /// A frame, before it runs.
@@ -132,6 +134,7 @@ impl Dataflow {
         let kind = match body.nodes[number].action {
             Action::Merge => Kind::Merge { back_edges },
             Action::Trigger => Kind::Trigger,
+            Action::Transfer(_) => Kind::Transfer,
             Action::Forward if is_enter(node) => Kind::Enter {
                 child: frames.of(node.id),
                 is_constant: node.attrs.bool("is_constant").unwrap_or(false),

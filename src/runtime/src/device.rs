@@ -3,6 +3,9 @@
 use std::collections::hash_map::RandomState;
 use std::ffi::CString;
 use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+use tfcore_framework::{ResourceManager, Step};
 
 /// Bytes of memory that the reference reports for a CPU device, whatever the machine has.
 const CPU_MEMORY: i64 = 256 << 20;
@@ -33,6 +36,35 @@ impl DeviceInfo {
     /// The name as text.
     pub fn name_str(&self) -> &str {
         self.name.to_str().expect("device names are ASCII")
+    }
+}
+
+/// What a session has of a device besides its first.
+pub(crate) struct OtherDevice {
+    name: Arc<str>,
+    resources: Arc<ResourceManager>,
+}
+
+impl OtherDevice {
+    pub(crate) fn new(device: &DeviceInfo) -> OtherDevice {
+        OtherDevice { name: device.name_str().into(), resources: Arc::default() }
+    }
+
+    pub(crate) fn resources(&self) -> &Arc<ResourceManager> {
+        &self.resources
+    }
+
+    /// The part of a step that runs here.
+    pub(crate) fn part_of(&self, first: &Arc<Step>) -> Arc<Step> {
+        Arc::new(Step {
+            id: first.id,
+            resources: self.resources.clone(),
+            buffers: first.buffers.clone(),
+            device: self.name.clone(),
+            cancellation: first.cancellation.clone(),
+            first: Some(first.clone()),
+            ..Step::default()
+        })
     }
 }
 

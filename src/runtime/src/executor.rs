@@ -30,11 +30,25 @@ const STACK_PIECE: usize = 2 << 20;
 
 /// What all plans of a step share.
 pub(crate) struct Run {
+    /// The step on the first device.
     pub(crate) step: Arc<Step>,
+    /// The step on the other devices.
+    pub(crate) others: Vec<Arc<Step>>,
     pub(crate) pool: Option<Arc<Pool>>,
     pub(crate) trace: Option<Arc<Trace>>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) functions: Arc<Functions>,
+}
+
+impl Run {
+    /// The step on the device with this number.
+    #[inline]
+    pub(crate) fn step_on(&self, device: u16) -> &Arc<Step> {
+        match device {
+            0 => &self.step,
+            other => &self.others[usize::from(other) - 1],
+        }
+    }
 }
 
 /// A step, seen from a plan that is so many calls deep in it.
@@ -211,7 +225,7 @@ fn panicked(node: &PlanNode) -> tfcore_base::Error {
 fn is_dead(node: &PlanNode, slots: &Slots) -> bool {
     let is_absent = |slot: u32| matches!(slots.values[slot as usize], Value::Absent);
     match node.action {
-        Action::Trigger => false,
+        Action::Trigger | Action::Transfer(_) => false,
         Action::Merge => node.inputs.iter().all(|input| is_absent(input.slot)),
         _ => {
             node.inputs.iter().any(|input| is_absent(input.slot))
@@ -236,7 +250,7 @@ fn run_in_place(node: &PlanNode, values: &mut [Value], exec: Exec<'_>) -> Result
     match &node.action {
         Action::Kernel(kernel) if node.refs.is_empty() => {
             let dtypes = &node.output_dtypes;
-            let (step, parallel) = (&exec.run.step, exec.parallel());
+            let (step, parallel) = (exec.run.step_on(node.device), exec.parallel());
             let mut ctx = OpContext::among(before, &node.inputs, outputs, dtypes, step, parallel);
             kernel.compute(&mut ctx)?;
         }
@@ -302,9 +316,9 @@ fn run_owned(
 ) -> Result<()> {
     prepare(node, &mut inputs)?;
     match &node.action {
-        Action::Kernel(kernel) => {
+        Action::Kernel(kernel) | Action::Transfer(kernel) => {
             let dtypes = &node.output_dtypes;
-            let (step, parallel) = (&exec.run.step, exec.parallel());
+            let (step, parallel) = (exec.run.step_on(node.device), exec.parallel());
             kernel.compute(&mut OpContext::new(&mut inputs, outputs, dtypes, step, parallel))?;
         }
         Action::Forward => outputs[0] = inputs.swap_remove(0),
@@ -373,6 +387,8 @@ pub(crate) mod tests {
     use tfcore_graph::{Graph, Node, NodeBuilder, NodeId, OutputRef};
     use tfcore_tensor::Shape;
 
+    use crate::device::DeviceInfo;
+    use crate::place::{Placement, Placer};
     use crate::planner::{Kernels, Planner};
 
     /// Negation and addition of floats, and an Exp that panics.
@@ -411,14 +427,20 @@ pub(crate) mod tests {
         (0..graph.num_ids()).map(|index| graph.node(NodeId(index as u32)).clone()).collect()
     }
 
+    fn functions_of(graph: &Graph) -> Arc<Functions> {
+        let placer = Placer::new(&[DeviceInfo::cpu(0)], false, false);
+        Arc::new(Functions::new(graph.registry().clone(), Arc::new(placer)))
+    }
+
     pub(crate) fn plan_of(graph: &Graph, feeds: &[OutputRef], fetches: &[OutputRef]) -> Plan {
-        let functions = Arc::new(Functions::new(graph.registry().clone()));
+        let functions = functions_of(graph);
         functions.set_library(graph.library());
         let planner = Planner {
             registry: graph.registry(),
             functions: &functions,
             kernels: &Kernels::default(),
             nodes: &nodes_of(graph),
+            placement: &Placement::default(),
             depth: 0,
         };
         planner.plan(feeds, fetches, &[]).unwrap()
@@ -429,8 +451,15 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn run_of(graph: &Graph, pool: Option<Arc<Pool>>) -> Arc<Run> {
-        let functions = Arc::new(Functions::new(graph.registry().clone()));
-        Arc::new(Run { step: Arc::default(), pool, trace: None, deadline: None, functions })
+        let functions = functions_of(graph);
+        Arc::new(Run {
+            step: Arc::default(),
+            others: Vec::new(),
+            pool,
+            trace: None,
+            deadline: None,
+            functions,
+        })
     }
 
     /// What both gears give for a plan fed with `x`.

@@ -232,7 +232,7 @@ impl Flow {
             if let Err(error) = prepare(node, &mut inputs) {
                 return self.ended(place, number, Err(error.at_node(&node.name)));
             }
-            let (dtypes, step) = (&node.output_dtypes, self.run.step.clone());
+            let (dtypes, step) = (&node.output_dtypes, self.run.step_on(node.device).clone());
             let ctx = BlockingContext::new(inputs, dtypes, step, self.end_of(place, number));
             // A panic drops the context, which ends the node with an error.
             let _ = catch_unwind(AssertUnwindSafe(|| kernel.start(ctx)));
@@ -527,16 +527,18 @@ impl<'s> Events<'s> {
                 let is_dead = !is_live && waiting.dead_data >= node.num_data - back_edges;
                 (is_live || is_dead, is_dead)
             }
-            Kind::Trigger => (waiting.data == 0, false),
+            Kind::Trigger | Kind::Transfer => (waiting.data == 0, false),
             _ => (waiting.data == 0, waiting.is_dead),
         };
         if !is_ready {
             return;
         }
         waiting.has_run = true;
+        // What a dead node would have sent is dead.
+        let is_cut_off = waiting.is_dead && node.kind == Kind::Transfer;
         iteration.outstanding += 1;
         let inputs = &mut iteration.inputs[node.first_input..];
-        let inputs: Inputs = planned
+        let mut inputs: Inputs = planned
             .inputs
             .iter()
             .zip(inputs)
@@ -544,6 +546,9 @@ impl<'s> Events<'s> {
                 constant(input.slot).cloned().unwrap_or_else(|| std::mem::take(value))
             })
             .collect();
+        if is_cut_off {
+            inputs.fill(Value::Absent);
+        }
         if is_dead {
             self.queue.push_back(Event::Ended { place, node: number, outputs: None });
         } else {

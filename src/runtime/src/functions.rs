@@ -10,6 +10,7 @@ use tfcore_framework::{Attrs, Registry};
 use tfcore_graph::{FunctionBody, FunctionLibrary, Node, NodeId, OutputRef};
 
 use crate::control::Loop;
+use crate::place::{CallSite, Placement, Placer};
 use crate::plan::Plan;
 use crate::planner::{self, Kernels, Planner};
 
@@ -20,9 +21,10 @@ const MAX_EAGER_DEPTH: usize = 32;
 /// The functions that a session knows, and those that it has instantiated.
 pub(crate) struct Functions {
     registry: Arc<Registry>,
+    placer: Arc<Placer>,
     library: RwLock<Library>,
-    /// By name and attrs.
-    instances: Mutex<HashMap<String, Arc<Function>>>,
+    /// By name and attrs, and by where they are called as far as that tells where nodes go.
+    instances: Mutex<HashMap<(String, CallSite), Arc<Function>>>,
     /// Loops by condition and body; `None` for what cannot be one, or is being made.
     loops: Mutex<HashMap<(usize, usize), Option<Arc<Loop>>>>,
 }
@@ -51,6 +53,7 @@ impl Library {
 pub(crate) struct Function {
     name: String,
     attrs: Attrs,
+    site: CallSite,
     /// Whether it is the function's gradient rather than the function.
     is_gradient: bool,
     kernels: Kernels,
@@ -59,9 +62,10 @@ pub(crate) struct Function {
 }
 
 impl Functions {
-    pub(crate) fn new(registry: Arc<Registry>) -> Functions {
+    pub(crate) fn new(registry: Arc<Registry>, placer: Arc<Placer>) -> Functions {
         Functions {
             registry,
+            placer,
             library: RwLock::default(),
             instances: Mutex::default(),
             loops: Mutex::default(),
@@ -93,9 +97,14 @@ impl Functions {
         self.library.read().functions.get(name).is_some()
     }
 
-    /// The function `name` for calls with `attrs`.
-    pub(crate) fn get(&self, name: &str, attrs: &Attrs) -> Arc<Function> {
-        self.instance(name, attrs, false)
+    /// Where nodes are placed.
+    pub(crate) fn placer(&self) -> &Placer {
+        &self.placer
+    }
+
+    /// The function `name` for calls with `attrs` at `site`.
+    pub(crate) fn get(&self, name: &str, attrs: &Attrs, site: CallSite) -> Arc<Function> {
+        self.instance(name, attrs, site, false)
     }
 
     /// The loop of two functions as one body; `None` if it has to run by calls. Each is made once.
@@ -122,14 +131,20 @@ impl Functions {
 
     /// The gradient of the function `name`: the one that the library names, or one derived from its body. It takes the
     /// function's arguments and the derivatives by its results.
-    pub(crate) fn gradient_of(&self, name: &str, attrs: &Attrs) -> Arc<Function> {
+    pub(crate) fn gradient_of(&self, name: &str, attrs: &Attrs, site: CallSite) -> Arc<Function> {
         match self.library().gradient(name) {
-            Some(gradient) => self.instance(gradient, attrs, false),
-            None => self.instance(name, attrs, true),
+            Some(gradient) => self.instance(gradient, attrs, site, false),
+            None => self.instance(name, attrs, site, true),
         }
     }
 
-    fn instance(&self, name: &str, attrs: &Attrs, is_gradient: bool) -> Arc<Function> {
+    fn instance(
+        &self,
+        name: &str,
+        attrs: &Attrs,
+        site: CallSite,
+        is_gradient: bool,
+    ) -> Arc<Function> {
         let attrs_of_body = attrs.iter().filter(|(name, _)| !name.starts_with('_'));
         let mut key: Vec<String> =
             attrs_of_body.map(|(name, value)| format!("{name}={value}")).collect();
@@ -137,10 +152,11 @@ impl Functions {
         key.push(name.to_string());
         key.push(is_gradient.to_string());
         let mut instances = self.instances.lock();
-        let instance = instances.entry(key.join(",")).or_insert_with(|| {
+        let instance = instances.entry((key.join(","), site.clone())).or_insert_with(|| {
             Arc::new(Function {
                 name: name.to_string(),
                 attrs: attrs.clone(),
+                site,
                 is_gradient,
                 kernels: Mutex::default(),
                 plan: OnceLock::new(),
@@ -210,11 +226,13 @@ impl Function {
             .map(|index| body.graph.node(NodeId(index as u32)).clone())
             .collect();
         let results = body.rets.iter().map(|id| nodes[id.index()].inputs[0].source).collect();
+        let placement = functions.placer.place_body(&nodes, &body.args, &self.site)?;
         Ok(Parts {
             args: body.args.iter().map(|&id| OutputRef::new(id, 0)).collect(),
             results,
             targets: targets(&body),
             nodes,
+            placement,
         })
     }
 
@@ -230,6 +248,7 @@ impl Function {
             functions,
             kernels: &self.kernels,
             nodes: &parts.nodes,
+            placement: &parts.placement,
             depth: depth + 1,
         }
     }
@@ -238,6 +257,7 @@ impl Function {
 /// A body, instantiated.
 pub(crate) struct Parts {
     pub(crate) nodes: Vec<Arc<Node>>,
+    placement: Placement,
     pub(crate) args: Vec<OutputRef>,
     pub(crate) results: Vec<OutputRef>,
     /// Nodes that run though nobody asks for their outputs.

@@ -20,6 +20,7 @@ mod mutated;
 mod named;
 mod parallel;
 mod partial;
+mod partition;
 mod place;
 mod plan;
 mod planner;

@@ -15,6 +15,8 @@ use crate::dataflow::Dataflow;
 /// What a node of a plan does.
 pub(crate) enum Action {
     Kernel(Arc<dyn Kernel>),
+    /// A kernel that wants to know of dead inputs: it tells others.
+    Transfer(Arc<dyn Kernel>),
     /// Hands its input on: the ends of a frame.
     Forward,
     /// Hands its first input to the output that the second one names; the other outputs are dead.
@@ -32,6 +34,8 @@ pub(crate) struct PlanNode {
     pub(crate) name: Name,
     pub(crate) op: Arc<OpDef>,
     pub(crate) action: Action,
+    /// The number of the device that it runs on.
+    pub(crate) device: u16,
     pub(crate) inputs: SmallVec<[InputSlot; 3]>,
     /// The first slot of the outputs; they lie side by side, behind those of all inputs.
     pub(crate) output: u32,

@@ -15,6 +15,7 @@ use crate::dataflow::Dataflow;
 use crate::frames::{Frames, ROOT};
 use crate::functions::{Function, Functions, Parts};
 use crate::lift::{Item, LiftedLoop, lift};
+use crate::place::{CallSite, Placement};
 use crate::plan::{Action, Body, Dependencies, Gear, Plan, PlanNode, RefInput};
 use crate::prune::needed_nodes;
 
@@ -28,6 +29,7 @@ pub(crate) struct Planner<'p> {
     pub(crate) functions: &'p Arc<Functions>,
     pub(crate) kernels: &'p Kernels,
     pub(crate) nodes: &'p [Arc<Node>],
+    pub(crate) placement: &'p Placement,
     /// How many functions, each called by the one before, are being planned.
     pub(crate) depth: usize,
 }
@@ -140,6 +142,11 @@ impl<'p> Planner<'p> {
     fn dtypes(&self, outputs: &[OutputRef]) -> Vec<DType> {
         let dtype = |o: &OutputRef| self.nodes[o.node.index()].output_dtypes[o.port()].base();
         outputs.iter().map(dtype).collect()
+    }
+
+    /// Where `node` is when it calls a function.
+    pub(crate) fn call_site(&self, node: &Node) -> CallSite {
+        self.functions.placer().call_site(node, self.placement)
     }
 
     fn kernel_of(&self, node: &Node) -> Result<Arc<dyn Kernel>> {
@@ -320,7 +327,10 @@ impl<'p> BodyBuilder<'p> {
                 None => {
                     let kernel = self.planner.kernel_of(node)?;
                     self.may_wait |= kernel.blocking().is_some();
-                    return Ok(Action::Kernel(kernel));
+                    return Ok(match &*node.op.name {
+                        "_Send" | "_HostSend" => Action::Transfer(kernel),
+                        _ => Action::Kernel(kernel),
+                    });
                 }
             },
         };
@@ -358,6 +368,7 @@ impl<'p> BodyBuilder<'p> {
         let node = PlanNode {
             name: node.name.clone(),
             op: node.op.clone(),
+            device: self.planner.placement.device_of(node.id),
             refs: self.refs(node, &action),
             action,
             inputs: SmallVec::new(),

@@ -7,20 +7,21 @@ use std::time::{Duration, Instant};
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 use tfcore_base::{Result, invalid, not_found, out_of_range};
-use tfcore_framework::{Cancellation, Registry, ResourceManager, Step, StepContainer};
+use tfcore_framework::{Cancellation, Registry, ResourceManager, Step};
 use tfcore_graph::{Graph, Node, NodeId, OutputRef, is_valid_node_name};
 use tfcore_math::pool::Pool;
 use tfcore_proto as proto;
 use tfcore_tensor::{BufferPool, Tensor};
 
 use crate::config::SessionConfig;
-use crate::device::DeviceInfo;
+use crate::device::{DeviceInfo, OtherDevice};
 use crate::executor::{self, Run};
 use crate::functions::Functions;
 use crate::life::Life;
 use crate::mutated::check_nodes;
 use crate::partial::Announcement;
-use crate::place::check_placement;
+use crate::partition::{Source, partition_graphs};
+use crate::place::{Placement, Placer};
 use crate::plan::Plan;
 use crate::planner::{Kernels, Planner};
 use crate::prune::needed_nodes;
@@ -34,6 +35,8 @@ pub struct Request {
     pub targets: Vec<NodeId>,
     /// Whether the times of all nodes are wanted.
     pub trace: bool,
+    /// Whether the graphs that the devices run are wanted.
+    pub partition_graphs: bool,
     /// How long the run may take; the session's limit if `None`.
     pub timeout: Option<Duration>,
     /// Which of the session's pools the nodes share; -1 for the caller's thread alone.
@@ -46,12 +49,17 @@ pub struct Outcome {
     pub tensors: Vec<Tensor>,
     /// The times of all nodes, if they were wanted.
     pub step_stats: Option<proto::StepStats>,
+    /// A graph for each device that runs something, if they were wanted.
+    pub partition_graphs: Vec<proto::GraphDef>,
 }
 
 /// Runs parts of a graph, and keeps the state of its variables.
 pub struct Session {
     registry: Arc<Registry>,
     nodes: RwLock<Arc<Vec<Arc<Node>>>>,
+    /// Of all `nodes`, and maybe of some that are about to be taken in.
+    placement: RwLock<Arc<Placement>>,
+    versions: RwLock<proto::VersionDef>,
     plans: RwLock<HashMap<Signature, Arc<Plan>>>,
     kernels: Kernels,
     functions: Arc<Functions>,
@@ -62,6 +70,9 @@ pub struct Session {
     devices: Vec<DeviceInfo>,
     config: SessionConfig,
     device: Arc<str>,
+    /// The devices after the first one.
+    others: Vec<OtherDevice>,
+    placer: Arc<Placer>,
     life: Arc<Life>,
     /// Held while nodes are taken in.
     extending: Mutex<()>,
@@ -87,18 +98,27 @@ impl Session {
         let Some(first) = devices.first() else {
             return Err(not_found!("No CPU devices are available in this process"));
         };
+        let placer = Placer::new(&devices, config.soft_placement, config.log_placement);
+        let placer = Arc::new(placer);
         let resources: Arc<ResourceManager> = Arc::default();
+        let others: Vec<OtherDevice> = devices[1..].iter().map(OtherDevice::new).collect();
+        let mut all_resources = vec![resources.clone()];
+        all_resources.extend(others.iter().map(|device| device.resources().clone()));
         Ok(Session {
-            functions: Arc::new(Functions::new(registry.clone())),
+            functions: Arc::new(Functions::new(registry.clone(), placer.clone())),
             registry,
             nodes: RwLock::default(),
+            placement: RwLock::default(),
+            versions: RwLock::default(),
             plans: RwLock::default(),
             kernels: Mutex::default(),
-            life: Life::begin(vec![resources.clone()]),
+            life: Life::begin(all_resources),
             resources,
             buffers: Arc::default(),
             pools: config.pools(),
             device: first.name_str().into(),
+            others,
+            placer,
             devices,
             config: config.clone(),
             extending: Mutex::new(()),
@@ -120,7 +140,7 @@ impl Session {
     /// Takes in the nodes that were added to the graph since the last call.
     ///
     /// # Errors
-    /// `InvalidArgument` for a node that no GraphDef could hold; then none is taken in.
+    /// `InvalidArgument` for a node that no GraphDef could hold, and for one that has no place; then none is taken in.
     pub fn extend(&self, graph: &Graph) -> Result<()> {
         self.functions.set_library(graph.library());
         if self.nodes.read().len() == graph.num_ids() {
@@ -143,6 +163,9 @@ impl Session {
         if graph.is_mutated() {
             check_nodes(&nodes, known)?;
         }
+        let placement = self.placer.place(&nodes, known, &self.placement.read())?;
+        *self.placement.write() = Arc::new(placement);
+        *self.versions.write() = graph.versions_to_proto();
         *self.nodes.write() = Arc::new(nodes);
         Ok(())
     }
@@ -165,8 +188,10 @@ impl Session {
         let plan = self.plan(&signature, |nodes| check_request(nodes, &signature))?;
         check_dtypes(&plan, &tensors)?;
         let timeout = timeout.or(self.config.timeout);
+        let step = self.new_step();
         let run = Arc::new(Run {
-            step: self.new_step(),
+            others: self.others_of(&step),
+            step,
             pool: pool.clone(),
             trace: trace.then(|| Arc::new(Trace::new())),
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
@@ -175,8 +200,27 @@ impl Session {
         let tensors = executor::run(&plan, tensors, &run)?;
         let nodes = || self.nodes.read().clone();
         let step_stats =
-            run.trace.as_ref().map(|trace| trace.take_step_stats(&self.device, &nodes()));
-        Ok(Outcome { tensors, step_stats })
+            run.trace.as_ref().map(|trace| trace.take_step_stats(&self.devices, &nodes()));
+        let partition_graphs = match request.partition_graphs {
+            true => self.partition_graphs(&signature)?,
+            false => Vec::new(),
+        };
+        Ok(Outcome { tensors, step_stats, partition_graphs })
+    }
+
+    /// The graphs that the devices run for a request.
+    fn partition_graphs(&self, signature: &Signature) -> Result<Vec<proto::GraphDef>> {
+        let nodes = self.nodes.read().clone();
+        let Signature { feeds, fetches, targets, .. } = signature;
+        Ok(partition_graphs(&Source {
+            nodes: &nodes,
+            placement: &self.placement.read().clone(),
+            devices: &self.devices,
+            needed: &needed_nodes(&nodes, feeds, fetches, targets)?,
+            feeds,
+            fetches,
+            versions: &self.versions.read().clone(),
+        }))
     }
 
     /// Begins a partial run of what is announced, and returns its handle.
@@ -194,8 +238,10 @@ impl Session {
             is_partial: true,
         };
         let plan = self.plan(&signature, |_| Ok(()))?;
+        let step = self.new_step();
         let run = Arc::new(Run {
-            step: self.new_step(),
+            others: self.others_of(&step),
+            step,
             pool: self.pool(0)?.clone(),
             trace: None,
             deadline: None,
@@ -235,8 +281,13 @@ impl Session {
             buffers: self.buffers.clone(),
             device: self.device.clone(),
             cancellation: Arc::new(Cancellation::child_of(&self.life.cancellation)),
-            container: StepContainer::default(),
+            ..Step::default()
         })
+    }
+
+    /// The parts of a step that run on the other devices.
+    fn others_of(&self, step: &Arc<Step>) -> Vec<Arc<Step>> {
+        self.others.iter().map(|device| device.part_of(step)).collect()
     }
 
     /// The plan for a request, made if need be.
@@ -253,13 +304,13 @@ impl Session {
         self.config.check_executor()?;
         let Signature { feeds, fetches, targets, is_partial } = signature;
         let order = needed_nodes(&nodes, feeds, fetches, targets)?;
-        let needed = order.iter().map(|id| &nodes[id.index()]);
-        check_placement(needed, &self.devices, self.config.soft_placement)?;
+        let placement = self.placement.read().clone();
         let planner = Planner {
             registry: &self.registry,
             functions: &self.functions,
             kernels: &self.kernels,
             nodes: &nodes,
+            placement: &placement,
             depth: 0,
         };
         let plan = match is_partial {

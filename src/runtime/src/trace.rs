@@ -11,6 +11,7 @@ use tfcore_graph::{Node, OutputRef};
 use tfcore_proto as proto;
 use tfcore_tensor::{PartialShape, Tensor};
 
+use crate::device::DeviceInfo;
 use crate::plan::PlanNode;
 
 /// The name of the memory that all tensors are in.
@@ -26,7 +27,8 @@ pub(crate) struct Trace {
 
 #[derive(Default)]
 struct Seen {
-    nodes: Vec<proto::NodeExecStats>,
+    /// With the number of the device.
+    nodes: Vec<(u16, proto::NodeExecStats)>,
     /// Threads by the order in which they turn up; the timeline has a row for each.
     threads: HashMap<ThreadId, u32>,
     thread_names: BTreeMap<u32, String>,
@@ -87,28 +89,34 @@ impl Trace {
         if thread_id == number {
             seen.thread_names.insert(number, thread.name().unwrap_or("caller").to_string());
         }
-        seen.nodes.push(proto::NodeExecStats { thread_id, ..stats });
+        seen.nodes.push((node.device, proto::NodeExecStats { thread_id, ..stats }));
     }
 
     /// What clients get of it. Threads that have done their part may still hold the trace. `nodes` are those of the
-    /// session, which know their inputs; nodes within functions are listed without.
-    pub(crate) fn take_step_stats(&self, device: &str, nodes: &[Arc<Node>]) -> proto::StepStats {
+    /// session, which know their inputs; nodes within functions are listed without. There is an entry for each of
+    /// `devices` that has run something.
+    pub(crate) fn take_step_stats(
+        &self,
+        devices: &[DeviceInfo],
+        nodes: &[Arc<Node>],
+    ) -> proto::StepStats {
         let seen = std::mem::take(&mut *self.seen.lock());
-        let mut node_stats = seen.nodes;
+        let entry = |device: &DeviceInfo| proto::DeviceStepStats {
+            device: device.name_str().to_string(),
+            thread_names: seen.thread_names.clone(),
+            ..Default::default()
+        };
+        let mut dev_stats: Vec<proto::DeviceStepStats> = devices.iter().map(entry).collect();
         let by_name: HashMap<&str, &Arc<Node>> =
             nodes.iter().map(|node| (&*node.name, node)).collect();
-        for stats in &mut node_stats {
+        for (device, mut stats) in seen.nodes {
             if let Some(node) = by_name.get(stats.node_name.as_str()) {
                 stats.timeline_label = label(node, nodes);
             }
+            dev_stats[usize::from(device)].node_stats.push(stats);
         }
-        proto::StepStats {
-            dev_stats: vec![proto::DeviceStepStats {
-                device: device.to_string(),
-                node_stats,
-                thread_names: seen.thread_names,
-            }],
-        }
+        dev_stats.retain(|device| !device.node_stats.is_empty());
+        proto::StepStats { dev_stats }
     }
 }
 
