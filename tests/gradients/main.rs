@@ -16,8 +16,6 @@ use tfcore_base::Code;
 
 /// Ops that gradients are made of and that have no kernel yet. The list only shrinks.
 const WITHOUT_KERNEL: &[&str] = &[
-    "AvgPool3D",
-    "AvgPool3DGrad",
     "BatchToSpace",
     "BatchToSpaceND",
     "CropAndResize",
@@ -35,8 +33,6 @@ const WITHOUT_KERNEL: &[&str] = &[
     "FractionalMaxPoolGrad",
     "MatrixDiag",
     "MatrixDiagPart",
-    "MaxPool3D",
-    "MaxPool3DGrad",
     "MirrorPadGrad",
     "Ndtri",
     "ReverseSequence",

@@ -13,6 +13,7 @@ mod gradients;
 mod l2_loss;
 mod lrn;
 mod pool;
+mod pool3d;
 mod pool_grad;
 mod softmax;
 mod window_attrs;
@@ -28,6 +29,7 @@ pub fn register(r: &mut Registry) {
     cross_entropy::register(r);
     pool::register(r);
     pool_grad::register(r);
+    pool3d::register(r);
     batch_norm::register(r);
     batch_norm_grad::register(r);
     lrn::register(r);

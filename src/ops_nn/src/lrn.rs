@@ -82,7 +82,7 @@ where
         |parallel, settings, channels, inputs, out| {
             for_each_pixel::<T, 1>(parallel, channels, inputs, out, &|[x], norms, out| {
                 settings.norms(x, norms);
-                for ((out, x), norm) in out.iter_mut().zip(&*x).zip(norms) {
+                for ((out, x), norm) in out.iter_mut().zip(x).zip(norms) {
                     *out = x * norm.powf(-settings.beta);
                 }
             });

@@ -1,5 +1,6 @@
 //! Pooling over volumes: the largest element or the mean of windows, and their gradients.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use num_traits::AsPrimitive;
@@ -112,6 +113,7 @@ impl Pooling {
             window: self.window,
             stride: self.axes.map(|axis| axis.stride as usize),
             before,
+            skipped: [0; 3],
         })
     }
 }
@@ -125,10 +127,27 @@ struct Volume {
     output: [usize; 3],
     window: [usize; 3],
     stride: [usize; 3],
+    /// Padding before the first element.
     before: [usize; 3],
+    /// Elements before the first window.
+    skipped: [usize; 3],
 }
 
 impl Volume {
+    /// Windows that with `SAME` padding leave gaps, and elements over, leave as many at both ends. The gradients of the
+    /// reference know nothing of that: there windows begin with the volume.
+    fn centered(mut self, axes: [WindowAxis; 3]) -> Volume {
+        for axis in 0..3 {
+            if axes[axis].padding == AxisPadding::Same {
+                let steps = self.output[axis].saturating_sub(1);
+                let covered =
+                    steps.saturating_mul(self.stride[axis]).saturating_add(self.window[axis]);
+                self.skipped[axis] = self.input[axis].saturating_sub(covered) / 2;
+            }
+        }
+        self
+    }
+
     fn output_shape(&self) -> Result<Shape> {
         let [planes, rows, cols] = self.output;
         Shape::new(&[self.batch, planes, rows, cols, self.channels].map(|size| size as i64))
@@ -146,7 +165,7 @@ impl Volume {
 
     /// The elements along one axis in the window at `place`.
     fn reach(&self, axis: usize, place: usize) -> Range<usize> {
-        let start = place.saturating_mul(self.stride[axis]);
+        let start = place.saturating_mul(self.stride[axis]).saturating_add(self.skipped[axis]);
         let end = start.saturating_add(self.window[axis]).saturating_sub(self.before[axis]);
         let end = end.min(self.input[axis]);
         start.saturating_sub(self.before[axis]).min(end)..end
@@ -207,7 +226,7 @@ const GRAIN: usize = 1 << 15;
 type PoolLoop = fn(Parallel<'_>, &Volume, Elems<'_>, ElemsMut<'_>);
 
 /// What becomes of a window.
-trait Summary {
+trait Summary: 'static {
     const START: f32;
 
     fn take(sum: f32, x: f32) -> f32;
@@ -233,7 +252,7 @@ impl Summary for Mean {
 struct Largest;
 
 impl Summary for Largest {
-    const START: f32 = f32::MIN;
+    const START: f32 = f32::NEG_INFINITY;
 
     #[inline(always)]
     fn take(max: f32, x: f32) -> f32 {
@@ -246,7 +265,10 @@ impl Summary for Largest {
     }
 }
 
-impl<S: Summary, T: Elem + AsPrimitive<f32>> Make<T, PoolLoop> for S
+/// The loop that makes one of each window.
+struct Windows<S>(PhantomData<S>);
+
+impl<S: Summary, T: Elem + AsPrimitive<f32>> Make<T, PoolLoop> for Windows<S>
 where
     f32: AsPrimitive<T>,
 {
@@ -287,18 +309,15 @@ where
         .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))
 }
 
-fn pool<S>(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>>
-where
-    Types: Pick<S, PoolLoop>,
-{
-    let run = pick::<S, PoolLoop>(init)?;
+fn pool<S: Summary>(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let run = pick::<Windows<S>, PoolLoop>(init)?;
     let pooling = Pooling::from_attrs(init.attrs, "Pooling3DOp")?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let x = ctx.input(0)?;
         if x.rank() != 5 {
             return Err(invalid!("tensor_in must be 5-dimensional"));
         }
-        let volume = pooling.of(x.shape())?;
+        let volume = pooling.of(x.shape())?.centered(pooling.axes);
         let mut out = ctx.allocate_output(0, volume.output_shape()?)?;
         if out.count() > 0 {
             run(ctx.parallel(), &volume, x.elems(), out.elems_mut()?);
@@ -308,8 +327,7 @@ where
     })
 }
 
-/// Adds the gradients of one volume to those of its elements. The inputs are those of the op that are tensors of this
-/// volume, without the rest of the batch.
+/// Adds the gradients of one volume of the batch, whose number is given, to those of its elements.
 type GradLoop = fn(&Volume, usize, &[Elems<'_>], &mut [f32]);
 
 struct MeanGrad;
@@ -419,10 +437,8 @@ fn hand_back(
 ) -> Result<()> {
     let mut sums = ctx.allocate_zeros(DType::FLOAT, shape.clone())?;
     if sums.count() > 0 {
-        let inputs: Vec<Elems<'_>> = inputs
-            .iter()
-            .map(|&index| Ok(ctx.input(index)?.elems()))
-            .collect::<Result<_>>()?;
+        let inputs: Vec<Elems<'_>> =
+            inputs.iter().map(|&index| Ok(ctx.input(index)?.elems())).collect::<Result<_>>()?;
         let len = volume.input_len();
         let sums = sums.as_mut_slice::<f32>()?;
         par_chunks_mut(ctx.parallel(), sums, len, 1, &|start, piece| {
@@ -501,6 +517,17 @@ mod tests {
     }
 
     #[test]
+    fn windows_with_gaps_are_centered() {
+        let mut attrs = attrs([1; 5], "SAME", "NDHWC");
+        attrs[3].1 = AttrValue::ints([1, 3, 1, 1, 1]);
+        let x = [planes(&[0.0, 1.0, 2.0, 3.0, 4.0, f32::NEG_INFINITY])];
+        for op in ["AvgPool3D", "MaxPool3D"] {
+            let out = run_op(&registry(), op, &attrs, &x).unwrap();
+            assert_eq!(out[0].as_slice::<f32>().unwrap(), [1.0, 4.0], "{op}");
+        }
+    }
+
+    #[test]
     fn gradients_reach_the_elements_of_the_windows() {
         let sizes = Tensor::from_slice(Shape::vector(5), &[1i32, 3, 1, 1, 1]).unwrap();
         let inputs = [sizes, planes(&[2.0, 4.0, 8.0])];
@@ -534,6 +561,6 @@ mod tests {
         let shape = |format, input| {
             infer(&registry(), "MaxPool3D", &attrs([1, 2, 2, 2, 1], "VALID", format), input, &[])
         };
-        assert_eq!(shape("NDHWC", "[?,3,4,5,6]").unwrap(), "[d0_0,2,3,4,6]");
+        assert_eq!(shape("NDHWC", "[?,3,4,5,6]").unwrap(), "[?,2,3,4,6]");
     }
 }
