@@ -1,4 +1,4 @@
-//! Gradients through loops and conditionals of the old kind, against difference quotients.
+//! Gradients through several nodes: loops and conditionals of the old kind, and integers; against difference quotients.
 
 use tfcore::registry;
 use tfcore_base::DType;
@@ -26,6 +26,13 @@ fn constant(graph: &mut Graph, value: Tensor) -> OutputRef {
 fn input(graph: &mut Graph) -> OutputRef {
     let mut builder = NodeBuilder::new("Placeholder", format!("x_{}", graph.num_ids()));
     builder.set_attr("dtype", AttrValue::Type(DType::DOUBLE));
+    OutputRef::new(builder.finish(graph).unwrap(), 0)
+}
+
+fn cast(graph: &mut Graph, x: OutputRef, dtype: DType) -> OutputRef {
+    let mut builder = NodeBuilder::new("Cast", format!("cast_{}", graph.num_ids()));
+    builder.add_input(x);
+    builder.set_attr("DstT", AttrValue::Type(dtype));
     OutputRef::new(builder.finish(graph).unwrap(), 0)
 }
 
@@ -144,5 +151,15 @@ fn conditionals_in_loops() {
             let chosen = conditional(body, v[0]);
             vec![node(body, "Mul", &[chosen, v[1]]), v[1]]
         })[0]
+    });
+}
+
+#[test]
+fn integers_let_nothing_through() {
+    check("x * w rounded", [0.7, 1.3], |graph, [x, w]| {
+        let whole = cast(graph, w, DType::INT32);
+        let negated = node(graph, "Neg", &[whole]);
+        let rounded = cast(graph, negated, DType::DOUBLE);
+        node(graph, "Mul", &[x, rounded])
     });
 }

@@ -3,6 +3,7 @@
 mod array;
 mod calls;
 mod harness;
+mod image;
 mod loops;
 mod math;
 mod nn;
@@ -17,10 +18,19 @@ use tfcore_base::Code;
 const WITHOUT_KERNEL: &[&str] = &[
     "BatchToSpace",
     "BatchToSpaceND",
+    "CropAndResize",
+    "CropAndResizeGradBoxes",
+    "CropAndResizeGradImage",
     "DepthToSpace",
     "Digamma",
     "Erfinv",
+    "FractionalAvgPool",
+    "FractionalAvgPoolGrad",
+    "FractionalMaxPool",
+    "FractionalMaxPoolGrad",
     "Ndtri",
+    "ScaleAndTranslate",
+    "ScaleAndTranslateGrad",
     "SegmentSum",
     "SpaceToBatch",
     "SpaceToBatchND",
@@ -44,6 +54,7 @@ fn cases() -> Vec<Case> {
     let mut cases = math::cases();
     cases.extend(array::cases());
     cases.extend(nn::cases());
+    cases.extend(image::cases());
     cases
 }
 
@@ -69,7 +80,7 @@ fn gradients_agree_with_difference_quotients() {
 fn every_gradient_has_a_case() {
     let tested: BTreeSet<&str> = cases().iter().map(|case| case.op).collect();
     let untested: BTreeSet<&str> =
-        [math::UNTESTED, array::UNTESTED, nn::UNTESTED, &OF_SEVERAL_NODES]
+        [math::UNTESTED, array::UNTESTED, nn::UNTESTED, image::UNTESTED, &OF_SEVERAL_NODES]
             .concat()
             .into_iter()
             .collect();

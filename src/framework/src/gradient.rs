@@ -97,6 +97,9 @@ pub trait GradientScope {
 
     /// The value of an output that depends on constants only.
     fn constant(&self, output: Output) -> Option<Tensor>;
+
+    /// Whether `op` is the op of the node that an output belongs to.
+    fn is_made_by(&self, output: Output, op: &str) -> bool;
 }
 
 /// A scope together with the first error that occurred in it.
@@ -221,6 +224,20 @@ impl<'a> GradientContext<'a> {
     /// The value of an output, if it depends on constants only.
     pub fn static_value(&self, output: Output) -> Option<Tensor> {
         if output == Output::NONE { None } else { self.builder.scope.borrow().constant(output) }
+    }
+
+    /// Whether `op` is the op of the node that an output belongs to.
+    pub fn is_made_by(&self, output: Output, op: &str) -> bool {
+        output != Output::NONE && self.builder.scope.borrow().is_made_by(output, op)
+    }
+
+    /// The values of attrs of this node, for another that has them too.
+    ///
+    /// # Errors
+    /// `NotFound` for an attr that the node lacks.
+    pub fn attrs_named<'n>(&self, names: &[&'n str]) -> Result<Vec<(&'n str, AttrValue)>> {
+        let attr = |&name: &&'n str| Ok((name, self.attrs().require(name)?.clone()));
+        names.iter().map(attr).collect()
     }
 }
 

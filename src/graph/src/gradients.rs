@@ -152,6 +152,10 @@ impl GradientScope for Scope<'_> {
     fn constant(&self, output: Output) -> Option<Tensor> {
         constant_value(self.graph, to_ref(output))
     }
+
+    fn is_made_by(&self, output: Output, op: &str) -> bool {
+        &*self.graph.node(NodeId(output.node)).op.name == op
+    }
 }
 
 pub(crate) fn to_ref(output: Output) -> OutputRef {

@@ -37,9 +37,9 @@ fn bicubic_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 
 /// Four input pixels along one axis and their weights.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Taps {
-    pixels: [usize; 4],
-    weights: [f32; 4],
+pub(crate) struct Taps {
+    pub(crate) pixels: [usize; 4],
+    pub(crate) weights: [f32; 4],
 }
 
 impl Taps {
@@ -66,7 +66,7 @@ fn far(a: f64, distance: f32) -> f32 {
 }
 
 /// For each of `output` pixels along one axis, the `input` pixels that make it.
-fn taps(alignment: Alignment, input: usize, output: usize) -> Result<Vec<Taps>> {
+pub(crate) fn taps(alignment: Alignment, input: usize, output: usize) -> Result<Vec<Taps>> {
     let scale = alignment.scale(input, output);
     // With half-pixel centres the kernel is that of Keys, and pixels beyond the edge have no weight;
     // else the edge is repeated.

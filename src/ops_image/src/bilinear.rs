@@ -42,14 +42,14 @@ fn bilinear_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 
 /// Two neighbouring input pixels and how far from the first one towards the second.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Between {
-    lower: usize,
-    upper: usize,
-    fraction: f32,
+pub(crate) struct Between {
+    pub(crate) lower: usize,
+    pub(crate) upper: usize,
+    pub(crate) fraction: f32,
 }
 
 /// For each of `output` pixels along one axis, the `input` pixels that it lies between.
-fn between(alignment: Alignment, input: usize, output: usize) -> Result<Vec<Between>> {
+pub(crate) fn between(alignment: Alignment, input: usize, output: usize) -> Result<Vec<Between>> {
     let scale = alignment.scale(input, output);
     try_collect((0..output).map(|index| {
         let position = alignment.position(index, scale);

@@ -3,8 +3,10 @@
 
 mod bicubic;
 mod bilinear;
+mod gradients;
 mod nearest;
 mod resize;
+mod resize_grad;
 
 use tfcore_framework::Registry;
 
@@ -13,4 +15,6 @@ pub fn register(r: &mut Registry) {
     bilinear::register(r);
     nearest::register(r);
     bicubic::register(r);
+    resize_grad::register(r);
+    gradients::register(r);
 }

@@ -42,7 +42,7 @@ fn nearest_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 }
 
 /// For each of `output` pixels along one axis, the nearest of `input` pixels.
-fn sources(alignment: Alignment, input: usize, output: usize) -> Result<Vec<usize>> {
+pub(crate) fn sources(alignment: Alignment, input: usize, output: usize) -> Result<Vec<usize>> {
     let scale = alignment.scale(input, output);
     try_collect((0..output).map(|index| {
         let position = match alignment.half_pixel_centers {

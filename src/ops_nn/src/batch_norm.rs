@@ -10,7 +10,7 @@ use tfcore_math::pool::{Parallel, par_chunks_mut};
 use tfcore_tensor::{Elems, ElemsMut, PartialShape, Shape, Tensor};
 
 /// The types of images; means and variances are `float`.
-type ImageTypes = (f32, Half, BFloat16);
+pub(crate) type ImageTypes = (f32, Half, BFloat16);
 
 pub(crate) fn register(r: &mut Registry) {
     // `FusedBatchNorm(x: T, scale: U, offset: U, mean: U, variance: U) -> y: T, batch_mean: U,
@@ -25,7 +25,7 @@ pub(crate) fn register(r: &mut Registry) {
 }
 
 /// The rank and the axis of the channels in attr `data_format`.
-fn format(attrs: &Attrs) -> Result<(usize, usize)> {
+pub(crate) fn format(attrs: &Attrs) -> Result<(usize, usize)> {
     match attrs.str("data_format")? {
         "NHWC" => Ok((4, 3)),
         "NCHW" => Ok((4, 1)),
@@ -61,9 +61,9 @@ fn batch_norm_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 
 /// How the channels lie in an image: [outer, channels, inner].
 #[derive(Clone, Copy)]
-struct Layout {
-    channels: usize,
-    inner: usize,
+pub(crate) struct Layout {
+    pub(crate) channels: usize,
+    pub(crate) inner: usize,
 }
 
 /// What becomes of a channel: `(x - mean) · factor + offset`.

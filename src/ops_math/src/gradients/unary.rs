@@ -4,7 +4,7 @@
 
 use std::f64::consts::{FRAC_2_SQRT_PI, PI};
 
-use tfcore_base::Result;
+use tfcore_base::{DType, Result};
 use tfcore_framework::{AttrValue, GradientContext, Gradients, Output, Registry};
 
 /// `dx = dy * conj(dy/dx)`.
@@ -146,8 +146,11 @@ fn register_parts(r: &mut Registry) {
         Ok(vec![Some(c.neg(c.mul(grad, slope)))])
     });
     r.op("Cast").gradient(|c| {
-        let dtype = c.dtype(c.input(0));
-        Ok(vec![Some(c.cast(c.grad(0), dtype))])
+        let (from, to) = (c.dtype(c.input(0)), c.dtype(c.output(0)));
+        // What is rounded to integers does not move with its input, and integers do not move at all.
+        let is_continuous = |dtype: DType| dtype.is_float() || dtype.is_complex();
+        let flows = is_continuous(from) && is_continuous(to);
+        Ok(vec![flows.then(|| c.cast(c.grad(0), from))])
     });
 }
 

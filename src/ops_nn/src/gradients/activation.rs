@@ -1,7 +1,7 @@
 //! Gradients of activations, biases and what normalises rows.
 
 use tfcore_base::Result;
-use tfcore_framework::{AttrValue, GradientContext, Gradients, Registry};
+use tfcore_framework::{GradientContext, Gradients, Registry};
 use tfcore_tensor::Tensor;
 
 pub(crate) fn register(r: &mut Registry) {
@@ -12,20 +12,19 @@ pub(crate) fn register(r: &mut Registry) {
     r.op("Elu").gradient(|c| of_result(c, "EluGrad"));
     r.op("Selu").gradient(|c| of_result(c, "SeluGrad"));
     r.op("LeakyRelu").gradient(|c| {
-        let alpha = [("alpha", AttrValue::Float(c.attrs().float("alpha")?))];
+        let alpha = c.attrs_named(&["alpha"])?;
         Ok(vec![Some(c.node("LeakyReluGrad", &[c.grad(0), c.input(0)], &alpha))])
     });
     // Linear in the gradients; the features only say which slope applies.
     r.op("LeakyReluGrad").gradient(|c| {
-        let alpha = [("alpha", AttrValue::Float(c.attrs().float("alpha")?))];
+        let alpha = c.attrs_named(&["alpha"])?;
         Ok(vec![Some(c.node("LeakyReluGrad", &[c.grad(0), c.input(1)], &alpha)), None])
     });
     r.op("BiasAdd").gradient(|c| {
-        let format = [("data_format", AttrValue::string(c.attrs().str("data_format")?))];
+        let format = c.attrs_named(&["data_format"])?;
         let bias = c.node("BiasAddGrad", &[c.grad(0)], &format);
         Ok(vec![Some(c.identity(c.grad(0))), Some(bias)])
     });
-    r.op("L2Loss").gradient(|c| Ok(vec![Some(c.mul(c.input(0), c.grad(0)))]));
     r.op("Softmax").gradient(softmax);
     r.op("LogSoftmax").gradient(log_softmax);
 }

@@ -5,7 +5,15 @@
 use tfcore_framework::Registry;
 
 mod activation;
+mod conv;
+mod loss;
+mod normalize;
+mod pool;
 
 pub(crate) fn register(r: &mut Registry) {
     activation::register(r);
+    conv::register(r);
+    loss::register(r);
+    normalize::register(r);
+    pool::register(r);
 }
