@@ -120,8 +120,10 @@ impl Session {
     /// Takes in the nodes that were added to the graph since the last call.
     ///
     /// # Errors
-    /// `InvalidArgument` for a node that no GraphDef could hold; then none is taken in.
+    /// `InvalidArgument` for a node that no GraphDef could hold; then none is taken in. `Cancelled` after the session
+    /// has been closed.
     pub fn extend(&self, graph: &Graph) -> Result<()> {
+        self.life.check()?;
         self.functions.set_library(graph.library());
         if self.nodes.read().len() == graph.num_ids() {
             return Ok(());
