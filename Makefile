@@ -31,6 +31,7 @@ help:
 	@echo "make capi-tests  the C tests alone"
 	@echo "make compare     the C tests against this library and a TensorFlow wheel: TF=path/to/tensorflow"
 	@echo "make bench       benchmarks"
+	@echo "make endurance   a million runs and all that: nothing grows; a short form is part of make test"
 	@echo "make fuzz        MUTANTS=100000 damaged graphs, and the tests that feed damaged bytes to the parsers"
 	@echo "make install     PREFIX=/usr/local; COMPAT=1 adds the names of TensorFlow's libraries"
 	@echo "make headers     write include/ anew"
@@ -65,8 +66,8 @@ $(RELEASE)/lib/libtfcore.so.2: | release
 
 # ---- tests ----
 
-.PHONY: test cargo-test capi-tests capi-memcheck conformance mutate-check headers-check symbols-check
-test: cargo-test capi-tests capi-memcheck conformance mutate-check headers-check symbols-check
+.PHONY: test cargo-test capi-tests capi-memcheck conformance mutate-check endurance-check headers-check symbols-check
+test: cargo-test capi-tests capi-memcheck conformance mutate-check endurance-check headers-check symbols-check
 	@echo "all tests passed"
 
 cargo-test:
@@ -114,6 +115,15 @@ endef
 mutate-check: release
 	$(call mutate,3000,1)
 
+# A hundredth of `make endurance`.
+endurance-check: $(RELEASE)/endurance
+	$< 100
+
+$(RELEASE)/endurance: tests/endurance/endurance.c $(TEST_HEADERS) $(RELEASE)/lib/libtfcore.so.2
+	@$(need_cc)
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -Iinclude $< -o $@ $(call link,$(RELEASE))
+
 # As the C functions make them; each header alone, in both languages; then all of them together.
 headers-check:
 	@$(need_cargo)
@@ -154,7 +164,7 @@ $(REFERENCE)/%: capi_tests/%.c $(TEST_HEADERS) | reference
 
 EXAMPLES := hello_tf linear segment
 
-.PHONY: demo examples bench fuzz headers lint docs-check clean
+.PHONY: demo examples bench endurance fuzz headers lint docs-check clean
 demo:
 	@echo "[1/4] building the library"
 	@$(MAKE) --no-print-directory -s examples
@@ -177,6 +187,10 @@ $(RELEASE)/examples/%: examples_c/%.c examples_c/picture.h $(RELEASE)/lib/libtfc
 bench:
 	@$(need_cargo)
 	$(CARGO) bench --workspace --bench '*'
+
+# A million runs, ten thousand sessions and graphs, and so on: memory, threads and files must stay as they are.
+endurance: $(RELEASE)/endurance
+	$< 1
 
 MUTANTS ?= 100000
 

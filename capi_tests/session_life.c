@@ -57,6 +57,7 @@ static TF_Operation *add_endless_loop(TF_Graph *g) {
 }
 
 static void loops_without_end_have_one(void) {
+  if (!is_tfcore()) return; /* the reference's goes on, and so does its run */
   TF_Graph *graph = TF_NewGraph();
   TF_Operation *endless = add_endless_loop(graph);
   TF_Operation *after = unary(graph, "Neg", output(endless, 0), "after");
@@ -163,7 +164,7 @@ static void extending(void) {
   TF_CloseSession(by_client, status);
   CHECK_OK(status);
   TF_ExtendSession(by_client, status);
-  if (TF_GetCode(status) != TF_OK) CHECK_ERROR(status, TF_CANCELLED, "Session has been closed.");
+  CHECK_ERROR(status, TF_CANCELLED, "Session has been closed.");
   delete_session(by_itself);
   delete_session(by_client);
   TF_DeleteGraph(graph);

@@ -5,13 +5,14 @@
 //! prefer loops to tasks, since somebody is waiting for a loop.
 //!
 //! No thread exists before the first work that needs one. After a `fork` the child has no workers: its loops
-//! still finish, run by their callers alone, but its tasks need a new pool.
+//! still finish, run by their callers alone, but its tasks need a new pool. The same holds where the system refuses threads, so
+//! whoever waits for a task must be ready to do the work itself.
 
 use std::any::Any;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 
@@ -23,6 +24,9 @@ const CHUNKS_PER_THREAD: usize = 4;
 /// A few microseconds of polling spare the executor a system call for each of the short gaps between the ops of a run.
 const SPINS: usize = 4000;
 
+/// So much may wait in front of a thread before offers of work are refused.
+const OFFERS_PER_THREAD: usize = 4;
+
 /// A unit of work for [`Pool::spawn`].
 pub type Task = Box<dyn FnOnce() + Send>;
 
@@ -31,6 +35,8 @@ pub struct Pool {
     threads: usize,
     shared: Arc<Shared>,
     workers: Mutex<Vec<JoinHandle<()>>>,
+    /// The process that has the workers, if there are any.
+    process: AtomicU32,
 }
 
 impl Pool {
@@ -44,7 +50,8 @@ impl Pool {
             idle: AtomicUsize::new(0),
             spins: SPINS / threads,
         };
-        Pool { threads, shared: Arc::new(shared), workers: Mutex::default() }
+        let (workers, process) = (Mutex::default(), AtomicU32::new(0));
+        Pool { threads, shared: Arc::new(shared), workers, process }
     }
 
     /// The number of threads that a loop can use, the caller among them.
@@ -89,16 +96,27 @@ impl Pool {
 
     /// Queues `task` to run on a worker thread. A panic in it ends there; who needs to know must catch it.
     pub fn spawn(&self, task: Task) {
-        if self.shared.idle.load(Ordering::Relaxed) == 0 {
+        if self.shared.push_task(task) {
             let started = lock(&self.workers).len();
             self.start_workers((started + 1).min(self.threads));
         }
-        self.shared.push_task(task);
+    }
+
+    /// Queues `task` if the workers are not far behind; else it is dropped. For work that the caller does by itself if nobody
+    /// else does: what is done by then must not pile up in front of slow workers.
+    pub fn offer(&self, task: impl FnOnce() + Send + 'static) {
+        let limit = self.threads.saturating_mul(OFFERS_PER_THREAD);
+        if self.shared.pending.load(Ordering::Relaxed) < limit {
+            self.spawn(Box::new(task));
+        }
     }
 
     /// Starts threads until there are `count` of them. Where the system refuses, the pool does with fewer.
     fn start_workers(&self, count: usize) {
         let mut workers = lock(&self.workers);
+        if workers.is_empty() {
+            self.process.store(std::process::id(), Ordering::Relaxed);
+        }
         while workers.len() < count {
             let shared = self.shared.clone();
             let name = format!("tfcore-{}", workers.len());
@@ -112,9 +130,13 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        let workers = self.workers.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if workers.is_empty() || *self.process.get_mut() != std::process::id() {
+            // Workers stay in the process that forks, perhaps with the lock: there is nobody to tell or to join.
+            return;
+        }
         lock(&self.shared.queue).shutdown = true;
         self.shared.work_available.notify_all();
-        let workers = self.workers.get_mut().unwrap_or_else(PoisonError::into_inner);
         for worker in workers.drain(..) {
             // A task may hold the last handle to its pool; a thread cannot join itself.
             if worker.thread().id() != thread::current().id() {
@@ -237,15 +259,18 @@ impl Shared {
         }
     }
 
-    fn push_task(&self, task: Task) {
+    /// Returns whether there is more to do than there are workers without work.
+    fn push_task(&self, task: Task) -> bool {
         let mut queue = lock(&self.queue);
         queue.tasks.push_back(task);
-        self.pending.fetch_add(1, Ordering::Release);
+        let pending = self.pending.fetch_add(1, Ordering::Release) + 1;
         let wake = queue.sleepers > 0;
+        let needs_worker = self.idle.load(Ordering::Relaxed) < pending;
         drop(queue);
         if wake {
             self.work_available.notify_one();
         }
+        needs_worker
     }
 
     fn run_worker(&self) {
@@ -282,7 +307,9 @@ impl Shared {
             queue = self.work_available.wait(queue).unwrap_or_else(PoisonError::into_inner);
             queue.sleepers -= 1;
         };
+        // Still under the lock: who adds a task must not count on a worker that has just taken another one.
         self.idle.fetch_sub(1, Ordering::Relaxed);
+        drop(queue);
         work
     }
 
@@ -458,6 +485,34 @@ mod tests {
             drop(send);
             assert_eq!(receive.iter().sum::<i32>(), 4950 - 50, "{threads} threads");
         }
+    }
+
+    #[test]
+    fn offers_do_not_pile_up() {
+        let pool = Pool::new(2);
+        let (started, wait_for_start) = mpsc::channel();
+        let releases: Vec<mpsc::Sender<()>> = (0..2)
+            .map(|_| {
+                let (release, wait) = mpsc::channel::<()>();
+                let started = started.clone();
+                pool.spawn(Box::new(move || {
+                    started.send(()).unwrap();
+                    wait.recv().unwrap_err();
+                }));
+                release
+            })
+            .collect();
+        (0..2).for_each(|_| wait_for_start.recv().unwrap());
+        let done = Arc::new(AtomicUsize::new(0));
+        for _ in 0..100 {
+            let done = done.clone();
+            pool.offer(move || {
+                done.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        drop(releases);
+        drop(pool);
+        assert_eq!(done.load(Ordering::Relaxed), 2 * OFFERS_PER_THREAD);
     }
 
     #[test]

@@ -382,6 +382,7 @@ pub(crate) fn fetched(index: usize, value: Value) -> Result<Tensor> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use parking_lot::Mutex;
     use tfcore_base::{Code, DType};
     use tfcore_framework::{AttrValue, Registry};
     use tfcore_graph::{Graph, Node, NodeBuilder, NodeId, OutputRef};
@@ -495,6 +496,35 @@ pub(crate) mod tests {
             }
             assert_eq!(fed.as_slice::<f32>().unwrap(), [1.0, -2.0]);
         }
+    }
+
+    #[test]
+    fn the_caller_does_what_the_pool_does_not() {
+        let mut graph = Graph::new(registry());
+        let x = add(&mut graph, "Placeholder", "x", &[]);
+        let mut sums: Vec<OutputRef> =
+            (0..8).map(|i| add(&mut graph, "Neg", &format!("neg{i}"), &[x])).collect();
+        while let [first, second, ..] = sums[..] {
+            let name = format!("sum{}", graph.num_ids());
+            sums.push(add(&mut graph, "AddV2", &name, &[first, second]));
+            sums.drain(..2);
+        }
+        let plan = Arc::new(plan_of(&graph, &[x], &sums));
+        let Gear::Parallel(dependencies) = &plan.gear else { panic!("the graph is wide") };
+        // Threads that have something else to do are as good as none.
+        let pool = Arc::new(Pool::new(2));
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let wait = Arc::new(Mutex::new(wait));
+        for _ in 0..2 {
+            let wait = wait.clone();
+            pool.spawn(Box::new(move || drop(wait.lock().recv())));
+        }
+        let run = run_of(&graph, Some(pool.clone()));
+        let args = [Value::Tensor(vector(&[1.0]))].into_iter().collect();
+        let results = parallel::run(&plan, dependencies, args, &pool, Exec::new(&run)).unwrap();
+        let sum = fetched(0, results[0].clone()).unwrap();
+        assert_eq!(sum.as_slice::<f32>().unwrap(), [-8.0]);
+        drop(release);
     }
 
     #[test]

@@ -1,5 +1,9 @@
 //! The parallel gear: a node is run as soon as those it waits for are done, on any thread of the pool.
+//!
+//! The caller runs what nobody else does, so that a run ends even if the pool has no threads: the system may refuse
+//! them, and a process has none after a fork.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
@@ -28,14 +32,18 @@ struct Race {
     /// Nodes that are not done.
     remaining: AtomicUsize,
     failed: AtomicBool,
-    outcome: Mutex<Outcome>,
-    finished: Condvar,
+    state: Mutex<State>,
+    changed: Condvar,
 }
 
 #[derive(Default)]
-struct Outcome {
+struct State {
+    /// Nodes that can run and that no thread has taken.
+    ready: VecDeque<u32>,
     error: Option<Error>,
     is_done: bool,
+    /// Whether the caller has nothing to do.
+    caller_sleeps: bool,
 }
 
 /// Runs a plan on this thread and those of the pool.
@@ -58,8 +66,8 @@ pub(crate) fn run(
         pending: dependencies.pending.iter().map(|&count| AtomicU32::new(count)).collect(),
         remaining: AtomicUsize::new(body.nodes.len()),
         failed: AtomicBool::new(false),
-        outcome: Mutex::default(),
-        finished: Condvar::new(),
+        state: Mutex::default(),
+        changed: Condvar::new(),
     });
     for (slot, arg) in body.args().zip(args) {
         *race.slots[slot].lock() = arg;
@@ -72,21 +80,55 @@ pub(crate) fn run(
     if let Some(first) = first {
         race.work(first);
     }
-    let mut outcome = race.outcome.lock();
-    while !outcome.is_done && race.remaining.load(Ordering::Acquire) > 0 {
-        race.finished.wait(&mut outcome);
-    }
-    if let Some(error) = outcome.error.take() {
+    if let Some(error) = race.help_until_done() {
         return Err(error);
     }
-    drop(outcome);
     Ok(body.results.iter().map(|&slot| race.read(slot)).collect())
 }
 
 impl Race {
+    /// Has some thread run a node.
     fn spawn(self: &Arc<Self>, number: u32) {
+        {
+            let mut state = self.state.lock();
+            state.ready.push_back(number);
+            if state.caller_sleeps {
+                // The caller is as good as a thread of the pool.
+                state.caller_sleeps = false;
+                self.changed.notify_one();
+                return;
+            }
+        }
         let race = self.clone();
-        self.pool.spawn(Box::new(move || race.work(number)));
+        self.pool.offer(move || {
+            while let Some(number) = race.take_ready() {
+                race.work(number);
+            }
+        });
+    }
+
+    fn take_ready(&self) -> Option<u32> {
+        self.state.lock().ready.pop_front()
+    }
+
+    /// Runs nodes that nobody has taken, until all are done. Returns the first error.
+    fn help_until_done(self: &Arc<Self>) -> Option<Error> {
+        let mut state = self.state.lock();
+        while !state.is_done && self.remaining.load(Ordering::Acquire) > 0 {
+            match state.ready.pop_front() {
+                Some(number) => {
+                    drop(state);
+                    self.work(number);
+                    state = self.state.lock();
+                }
+                None => {
+                    state.caller_sleeps = true;
+                    self.changed.wait(&mut state);
+                    state.caller_sleeps = false;
+                }
+            }
+        }
+        state.error.take()
     }
 
     /// Runs a node, then one of those that it made ready, and so on.
@@ -107,8 +149,8 @@ impl Race {
                 }
             }
             if self.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
-                self.outcome.lock().is_done = true;
-                self.finished.notify_all();
+                self.state.lock().is_done = true;
+                self.changed.notify_all();
             }
         }
     }
@@ -116,7 +158,7 @@ impl Race {
     /// Notes the first error; the nodes that are left are skipped.
     fn fail(&self, error: Error) {
         self.failed.store(true, Ordering::Relaxed);
-        self.outcome.lock().error.get_or_insert(error);
+        self.state.lock().error.get_or_insert(error);
     }
 
     fn execute(&self, number: usize) -> Result<()> {

@@ -36,16 +36,22 @@ impl Queue {
     pub(crate) fn push(self: &Arc<Self>, job: Job) {
         let mut jobs = self.jobs.lock();
         jobs.waiting.push_back(job);
-        let needs_help = jobs.waiting.len() > 1 || jobs.drivers == 0;
+        let (waiting, drivers) = (jobs.waiting.len(), jobs.drivers);
         drop(jobs);
+        if drivers == 0 {
+            return self.hand_over();
+        }
         self.changed.notify_one();
-        if needs_help {
-            self.call_for_help();
+        if waiting > 1
+            && let Some(pool) = &self.pool
+        {
+            let queue = self.clone();
+            pool.offer(move || while queue.run_one() {});
         }
     }
 
-    /// Has a thread of the pool run one job.
-    fn call_for_help(self: &Arc<Self>) {
+    /// Has a thread of the pool run a job, which nobody else does.
+    fn hand_over(self: &Arc<Self>) {
         if let Some(pool) = &self.pool {
             let queue = self.clone();
             pool.spawn(Box::new(move || {
@@ -76,7 +82,7 @@ impl Queue {
         if drivers > 0 {
             self.changed.notify_all();
         } else if self.pool.is_some() {
-            (0..waiting).for_each(|_| self.call_for_help());
+            (0..waiting).for_each(|_| self.hand_over());
         } else {
             while self.run_one() {}
         }

@@ -141,7 +141,9 @@ impl Session {
     ///
     /// # Errors
     /// `InvalidArgument` for a node that no GraphDef could hold, and for one that has no place; then none is taken in.
+    /// `Cancelled` after the session has been closed.
     pub fn extend(&self, graph: &Graph) -> Result<()> {
+        self.life.check()?;
         self.functions.set_library(graph.library());
         if self.nodes.read().len() == graph.num_ids() {
             return Ok(());

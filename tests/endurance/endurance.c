@@ -1,0 +1,389 @@
+/* What a process must stand that runs for months: memory, threads and files stay as they are, whatever ends how often.
+ *
+ * Usage: endurance [divisor [case...]]. The divisor makes all counts smaller; 1 is the long form.
+ */
+#include <dirent.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../../capi_tests/pb.h"
+#include "../../capi_tests/queues.h"
+
+static int divisor = 1;
+
+/* ---- what a process has ---- */
+
+static long resident_kb(void) {
+  long size = 0, resident = 0;
+  FILE *f = fopen("/proc/self/statm", "r");
+  CHECK(f != NULL && fscanf(f, "%ld %ld", &size, &resident) == 2);
+  fclose(f);
+  return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static int count_entries(const char *directory) {
+  DIR *d = opendir(directory);
+  CHECK(d != NULL);
+  int count = 0;
+  while (readdir(d) != NULL) count++;
+  closedir(d);
+  return count;
+}
+
+/* Does `count / divisor` times what `once` does; after a tenth of it (at least 1000 times) nothing may grow any more. */
+static void repeat(const char *what, long count, void (*once)(long)) {
+  long total = count / divisor > 2000 ? count / divisor : 2000, settled = total / 10 > 1000 ? total / 10 : 1000;
+  long memory = 0;
+  int files = 0;
+  double start = now_ms();
+  for (long i = 0; i < total; i++) {
+    if (i == settled) {
+      memory = resident_kb();
+      files = count_entries("/proc/self/fd");
+    }
+    once(i);
+  }
+  long grown = resident_kb() - memory;
+  printf("%-16s %8ld times, %6.1f s, %6ld KB more\n", what, total, (now_ms() - start) / 1e3, grown);
+  fflush(stdout);
+  CHECK(grown < 1024);
+  CHECK(count_entries("/proc/self/fd") <= files);
+}
+
+/* ---- a small graph ---- */
+
+/* x, y = -x + x * x, broken (a Reshape that fails), and a queue. */
+typedef struct {
+  TF_Graph *graph;
+  TF_Session *session;
+  TF_Operation *x, *y, *broken;
+  Queue q;
+} Sample;
+
+static Sample sample;
+
+static Sample new_sample(void) {
+  Sample s;
+  s.graph = TF_NewGraph();
+  s.x = placeholder(s.graph, TF_FLOAT, "x");
+  TF_Operation *neg = unary(s.graph, "Neg", output(s.x, 0), "neg");
+  TF_Operation *square = binary(s.graph, "Mul", output(s.x, 0), output(s.x, 0), "square");
+  s.y = binary(s.graph, "AddV2", output(neg, 0), output(square, 0), "y");
+  TF_Operation *five = constant(s.graph, i32_vector(1, (int32_t[]){5}), "five");
+  s.broken = binary(s.graph, "Reshape", output(s.y, 0), output(five, 0), "broken");
+  s.q = add_queue(s.graph, "q");
+  s.session = new_session(s.graph);
+  return s;
+}
+
+static void delete_sample(Sample s) {
+  delete_session(s.session);
+  TF_DeleteGraph(s.graph);
+}
+
+/* With the last session its threads are gone; the system takes a moment to say so. */
+static void threads_are_gone(void) {
+  const int alone = 3; /* this thread, "." and ".." */
+  for (int i = 0; i < 1000 && count_entries("/proc/self/task") > alone; i++) sleep_ms(1);
+  CHECK_INT(count_entries("/proc/self/task"), alone);
+}
+
+static void end_sample(void) {
+  delete_sample(sample);
+  threads_are_gone();
+}
+
+static void run_sample(const Sample *s, float value) {
+  TF_Tensor *t = fetch_with(s->session, output(s->x, 0), f32_scalar(value), output(s->y, 0));
+  CHECK(f32_at(t, 0) == value * value - value);
+  TF_DeleteTensor(t);
+}
+
+/* ---- the same again and again ---- */
+
+static void run_once(long i) { run_sample(&sample, (float)(i % 1000)); }
+
+static void runs(void) {
+  sample = new_sample();
+  repeat("runs", 1000000, run_once);
+  end_sample();
+}
+
+static void session_once(long i) {
+  TF_Session *session = sample.session;
+  sample.session = new_session(sample.graph);
+  run_sample(&sample, (float)(i % 1000));
+  delete_session(sample.session);
+  sample.session = session;
+}
+
+static void sessions(void) {
+  sample = new_sample();
+  repeat("sessions", 10000, session_once);
+  end_sample();
+}
+
+static void graph_once(long i) {
+  Sample s = new_sample();
+  run_sample(&s, (float)(i % 1000));
+  delete_sample(s);
+}
+
+static void graphs(void) {
+  repeat("graphs", 10000, graph_once);
+  threads_are_gone();
+}
+
+static void fail_once(long i) {
+  TF_Tensor *t = try_fetch_with(sample.session, output(sample.x, 0), f32_scalar((float)i), output(sample.broken, 0));
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "[[{{node broken}}]]");
+  CHECK(t == NULL);
+  if (i % 100 == 0) run_sample(&sample, 3);
+}
+
+static void failing_runs(void) {
+  sample = new_sample();
+  repeat("failing runs", 100000, fail_once);
+  end_sample();
+}
+
+static TF_Buffer *limit_of(int ms) {
+  Pb options = {0};
+  pb_int(&options, 2, ms);
+  return pb_buffer(options);
+}
+
+static void cancel_once(long i) {
+  TF_Buffer *limit = limit_of(1);
+  TF_Output what = output(sample.q.dequeue, 0);
+  TF_Tensor *t = NULL;
+  TF_SessionRun(sample.session, limit, NULL, NULL, 0, &what, &t, 1, NULL, 0, NULL, status);
+  TF_DeleteBuffer(limit);
+  CHECK_CODE(status, TF_DEADLINE_EXCEEDED);
+  CHECK(t == NULL);
+  if (i % 100 == 0) run_sample(&sample, 3);
+}
+
+static void cancelled_runs(void) {
+  sample = new_sample();
+  repeat("cancelled runs", 100000, cancel_once);
+  end_sample();
+}
+
+/* Every other partial run is left open; those go with their session. */
+static void partial_once(long i) {
+  TF_Session *session = sample.session;
+  if (i % 10 == 0) {
+    delete_session(session);
+    session = sample.session = new_session(sample.graph);
+  }
+  TF_Output x = output(sample.x, 0), y = output(sample.y, 0);
+  const char *handle = NULL;
+  TF_SessionPRunSetup(session, &x, 1, &y, 1, NULL, 0, &handle, status);
+  CHECK_OK(status);
+  if (i % 2 == 0) {
+    TF_Tensor *value = f32_scalar(3), *result = NULL;
+    TF_SessionPRun(session, handle, &x, &value, 1, &y, &result, 1, NULL, 0, status);
+    CHECK_OK(status);
+    CHECK(f32_at(result, 0) == 6);
+    TF_DeleteTensor(value);
+    TF_DeleteTensor(result);
+  }
+  TF_DeletePRunHandle(handle);
+}
+
+static void partial_runs(void) {
+  sample = new_sample();
+  repeat("partial runs", 100000, partial_once);
+  end_sample();
+}
+
+/* A session closed while a thread waits for its queue. */
+static void close_once(long i) {
+  (void)i;
+  TF_Session *session = new_session(sample.graph);
+  Waiter w;
+  start_waiter(&w, session, output(sample.q.dequeue, 0));
+  if (i % 2 == 0) sleep_ms(1);
+  TF_CloseSession(session, status);
+  CHECK_OK(status);
+  join_waiter(&w);
+  CHECK_CODE(w.status, TF_CANCELLED);
+  delete_waiter(&w);
+  delete_session(session);
+}
+
+static void closed_sessions(void) {
+  sample = new_sample();
+  repeat("closed sessions", 10000, close_once);
+  end_sample();
+}
+
+/* ---- deadlines ---- */
+
+static void deadlines(void) {
+  sample = new_sample();
+  int rounds = 200 / divisor > 20 ? 200 / divisor : 20, late = 0;
+  double worst = 0;
+  for (int i = 0; i < rounds; i++) {
+    const int limit_ms = 5 + i % 20;
+    TF_Buffer *limit = limit_of(limit_ms);
+    TF_Output what = output(sample.q.dequeue, 0);
+    TF_Tensor *t = NULL;
+    double start = now_ms();
+    TF_SessionRun(sample.session, limit, NULL, NULL, 0, &what, &t, 1, NULL, 0, NULL, status);
+    double over = now_ms() - start - limit_ms;
+    CHECK_CODE(status, TF_DEADLINE_EXCEEDED);
+    CHECK(over > -1);
+    if (over > worst) worst = over;
+    late += over > 10;
+    TF_DeleteBuffer(limit);
+    run_sample(&sample, 3);
+  }
+  printf("%-16s %8d times, %6.2f ms late at worst\n", "deadlines", rounds, worst);
+  /* A machine with other things to do may keep a thread from running. */
+  CHECK(late * 20 <= rounds);
+  end_sample();
+}
+
+/* ---- many threads ---- */
+
+static atomic_int failures;
+static atomic_bool go_on;
+static long runs_of_each;
+
+static void *run_many(void *argument) {
+  (void)argument;
+  TF_Status *own = TF_NewStatus();
+  for (long i = 0; i < runs_of_each; i++) {
+    const float value = (float)(i % 1000);
+    TF_Tensor *fed = TF_AllocateTensor(TF_FLOAT, NULL, 0, sizeof value), *result = NULL;
+    memcpy(TF_TensorData(fed), &value, sizeof value);
+    TF_Output in = output(sample.x, 0), out = output(sample.y, 0);
+    TF_SessionRun(sample.session, NULL, &in, &fed, 1, &out, &result, 1, NULL, 0, NULL, own);
+    if (result == NULL || f32_at(result, 0) != value * value - value) atomic_fetch_add(&failures, 1);
+    TF_DeleteTensor(fed);
+    TF_DeleteTensor(result);
+  }
+  TF_DeleteStatus(own);
+  return NULL;
+}
+
+/* Adds nodes as long as the others run, and runs each. */
+static void *extend_graph(void *argument) {
+  TF_Status *own = TF_NewStatus();
+  TF_Output last = output(sample.x, 0), in = last;
+  for (int i = 0; atomic_load(&go_on) && i < 2000; i++) {
+    char name[48];
+    snprintf(name, sizeof name, "late%d_%d", (int)(intptr_t)argument, i);
+    TF_OperationDescription *desc = TF_NewOperation(sample.graph, "Neg", name);
+    TF_AddInput(desc, last);
+    TF_Operation *op = TF_FinishOperation(desc, own);
+    if (op == NULL) {
+      atomic_fetch_add(&failures, 1);
+      break;
+    }
+    last = output(op, 0);
+    const float value = 2;
+    TF_Tensor *fed = TF_AllocateTensor(TF_FLOAT, NULL, 0, sizeof value), *result = NULL;
+    memcpy(TF_TensorData(fed), &value, sizeof value);
+    TF_SessionRun(sample.session, NULL, &in, &fed, 1, &last, &result, 1, NULL, 0, NULL, own);
+    if (result == NULL || f32_at(result, 0) != (i % 2 == 0 ? -2.0f : 2.0f)) atomic_fetch_add(&failures, 1);
+    TF_DeleteTensor(fed);
+    TF_DeleteTensor(result);
+  }
+  TF_DeleteStatus(own);
+  return NULL;
+}
+
+static void threads(void) {
+  sample = new_sample();
+  runs_of_each = 200000 / divisor > 1000 ? 200000 / divisor : 1000;
+  for (int count = 1; count <= 4; count *= 2) {
+    pthread_t runners[4], extender;
+    atomic_store(&go_on, true);
+    double start = now_ms();
+    for (int i = 0; i < count; i++) CHECK_INT(pthread_create(&runners[i], NULL, run_many, NULL), 0);
+    CHECK_INT(pthread_create(&extender, NULL, extend_graph, (void *)(intptr_t)count), 0);
+    for (int i = 0; i < count; i++) CHECK_INT(pthread_join(runners[i], NULL), 0);
+    double took = now_ms() - start;
+    atomic_store(&go_on, false);
+    CHECK_INT(pthread_join(extender, NULL), 0);
+    printf("%-16s %8d at once, %9.0f runs a second\n", "threads", count, (double)(count * runs_of_each) / took * 1e3);
+  }
+  CHECK_INT(atomic_load(&failures), 0);
+  end_sample();
+}
+
+/* ---- without threads ---- */
+
+/* Eight branches of matrix products, wide enough for being shared out. */
+static TF_Output add_wide(TF_Graph *g) {
+  enum { N = 128, BRANCHES = 8 };
+  float *values = calloc(N * N, sizeof *values);
+  for (int i = 0; i < N; i++) values[i * N + i] = 1;
+  TF_Output unit = output(constant(g, f32_matrix(N, N, values), "unit"), 0), sums[BRANCHES];
+  free(values);
+  TF_Output from = output(unary(g, "Neg", unit, "from"), 0);
+  for (int b = 0; b < BRANCHES; b++) {
+    sums[b] = from;
+    for (int depth = 0; depth < 3; depth++) {
+      char name[32];
+      snprintf(name, sizeof name, "product%d_%d", b, depth);
+      sums[b] = output(binary(g, "MatMul", sums[b], unit, name), 0);
+    }
+  }
+  TF_OperationDescription *desc = TF_NewOperation(g, "AddN", "sum");
+  TF_AddInputList(desc, sums, BRANCHES);
+  return output(finish(desc), 0);
+}
+
+static void run_wide(TF_Session *session, TF_Output what) {
+  for (int i = 0; i < 20; i++) {
+    TF_Tensor *t = fetch(session, what);
+    CHECK(f32_at(t, 0) == -8 && f32_at(t, 1) == 0);
+    TF_DeleteTensor(t);
+  }
+}
+
+/* The child of a fork has a pool without threads. Its runs end all the same, and so does its session. */
+static void after_a_fork(void) {
+  TF_Graph *graph = TF_NewGraph();
+  TF_Output what = add_wide(graph);
+  Pb config = {0};
+  pb_int(&config, 5, 4); /* inter_op_parallelism_threads */
+  pb_int(&config, 9, 1); /* use_per_session_threads */
+  TF_SessionOptions *options = TF_NewSessionOptions();
+  TF_SetConfig(options, config.data, config.length, status);
+  free(config.data);
+  TF_Session *session = TF_NewSession(graph, options, status);
+  CHECK_OK(status);
+  TF_DeleteSessionOptions(options);
+  run_wide(session, what);
+  sleep_ms(20); /* the threads are asleep */
+  fflush(stdout);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    alarm(60);
+    run_wide(session, what);
+    delete_session(session);
+    TF_DeleteGraph(graph);
+    _exit(0);
+  }
+  int outcome = 1;
+  CHECK(waitpid(child, &outcome, 0) == child);
+  CHECK(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0);
+  run_wide(session, what);
+  delete_session(session);
+  TF_DeleteGraph(graph);
+  printf("%-16s done\n", "after a fork");
+}
+
+int main(int argc, char **argv) {
+  static const Case cases[] = {CASE(runs), CASE(sessions), CASE(graphs), CASE(failing_runs), CASE(cancelled_runs),
+                               CASE(partial_runs), CASE(closed_sessions), CASE(deadlines), CASE(threads),
+                               CASE(after_a_fork)};
+  if (argc > 1) divisor = atoi(argv[1]) > 0 ? atoi(argv[1]) : 1;
+  return run_cases(cases, sizeof cases / sizeof *cases, argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv);
+}
