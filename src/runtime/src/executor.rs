@@ -517,7 +517,9 @@ pub(crate) mod tests {
         let wait = Arc::new(Mutex::new(wait));
         for _ in 0..2 {
             let wait = wait.clone();
-            pool.spawn(Box::new(move || drop(wait.lock().recv())));
+            pool.spawn(Box::new(move || {
+                let _ = wait.lock().recv();
+            }));
         }
         let run = run_of(&graph, Some(pool.clone()));
         let args = [Value::Tensor(vector(&[1.0]))].into_iter().collect();

@@ -12,7 +12,7 @@ use crate::buffer::ALIGNMENT;
 pub(crate) const MAX_SMALL: usize = 4 * ALIGNMENT;
 
 /// So many blocks of each size a thread keeps.
-const MAX_KEPT: usize = 256;
+const MAX_KEPT: usize = 2048;
 
 #[derive(Default)]
 struct Kept {
