@@ -164,6 +164,9 @@ static void extending(void) {
   TF_CloseSession(by_client, status);
   CHECK_OK(status);
   TF_ExtendSession(by_client, status);
+  CHECK_OK(status); /* there is nothing new */
+  no_op(graph, "too_late");
+  TF_ExtendSession(by_client, status);
   CHECK_ERROR(status, TF_CANCELLED, "Session has been closed.");
   delete_session(by_itself);
   delete_session(by_client);

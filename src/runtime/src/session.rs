@@ -141,13 +141,13 @@ impl Session {
     ///
     /// # Errors
     /// `InvalidArgument` for a node that no GraphDef could hold, and for one that has no place; then none is taken in.
-    /// `Cancelled` after the session has been closed.
+    /// `Cancelled` for new nodes after the session has been closed.
     pub fn extend(&self, graph: &Graph) -> Result<()> {
-        self.life.check()?;
         self.functions.set_library(graph.library());
         if self.nodes.read().len() == graph.num_ids() {
             return Ok(());
         }
+        self.life.check()?;
         let _extending = self.extending.lock();
         let known = self.nodes.read().len();
         let mut nodes: Vec<Arc<Node>> = Vec::with_capacity(graph.num_ids());
