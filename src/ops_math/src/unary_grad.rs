@@ -12,9 +12,10 @@ use crate::number::{Field, FloatsAndComplexes, Number, Ring};
 /// Results of the function, gradients by them, gradients by its argument.
 type GradLoop = fn(Elems<'_>, Elems<'_>, ElemsMut<'_>);
 
-/// Defines functors from `Name: |y, dy| dx;`, in the wide type.
+/// Defines functors from `Name: |y, dy, r| dx;`, in the wide type. As the reference does for the narrow floats, every step
+/// but the last is rounded by `r`, the last by the macro.
 macro_rules! functors {
-    ($($name:ident: |$y:ident, $dy:ident| $result:expr;)*) => {$(
+    ($($name:ident: |$y:ident, $dy:ident, $r:ident| $result:expr;)*) => {$(
         struct $name;
 
         impl<T: Number<Wide: Field>> Make<T, GradLoop> for $name {
@@ -26,6 +27,7 @@ macro_rules! functors {
                         || {
                             for ((out, y), dy) in out.iter_mut().zip(ys).zip(dys) {
                                 let ($y, $dy) = (y.widen(), dy.widen());
+                                let $r = |step: T::Wide| T::narrow(step).widen();
                                 *out = T::narrow($result);
                             }
                         },
@@ -37,17 +39,17 @@ macro_rules! functors {
 }
 
 functors! {
-    TanhGrad: |y, dy| dy.times(one(y).minus(y.times(y)));
-    SigmoidGrad: |y, dy| dy.times(y).times(one(y).minus(y));
+    TanhGrad: |y, dy, r| dy.times(r(one(y).minus(r(y.times(y)))));
+    SigmoidGrad: |y, dy, r| r(dy.times(y)).times(r(one(y).minus(y)));
     // A gradient of 0 stays 0 where the slope is infinite.
-    SqrtGrad: |y, dy| if dy == zero(y) { dy } else { half(y).times(dy).divided_by(y.conjugate()) };
-    RsqrtGrad: |y, dy| if dy == zero(y) { dy } else {
+    SqrtGrad: |y, dy, r| if dy == zero(y) { dy } else { r(half(y).times(dy)).divided_by(y.conjugate()) };
+    RsqrtGrad: |y, dy, r| if dy == zero(y) { dy } else {
         let y = y.conjugate();
-        half(y).negated().times(dy.times(y)).times(y.times(y))
+        r(half(y).negated().times(r(dy.times(y)))).times(r(y.times(y)))
     };
-    ReciprocalGrad: |y, dy| {
+    ReciprocalGrad: |y, dy, r| {
         let y = y.conjugate();
-        y.negated().times(dy).times(y)
+        r(y.negated().times(dy)).times(y)
     };
 }
 
