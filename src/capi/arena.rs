@@ -1,13 +1,14 @@
 //! `Arena`: values at addresses that stay, for handles that C keeps.
 
-use std::mem::ManuallyDrop;
+use std::mem::MaybeUninit;
+use std::ptr;
 
 /// How many values are allocated together.
 const CHUNK: usize = 256;
 
 /// Values that live as long as the arena, and never move.
 pub(super) struct Arena<T> {
-    /// What a `Vec` of capacity [`CHUNK`] each has given up.
+    /// What a box of length [`CHUNK`] each has given up.
     chunks: Vec<*mut T>,
     /// How many values the last chunk has.
     used: usize,
@@ -21,7 +22,8 @@ impl<T> Arena<T> {
     /// Takes a value over.
     pub(super) fn push(&mut self, value: T) -> *mut T {
         if self.used == CHUNK {
-            self.chunks.push(ManuallyDrop::new(Vec::with_capacity(CHUNK)).as_mut_ptr());
+            let chunk: Box<[MaybeUninit<T>]> = Box::new_uninit_slice(CHUNK);
+            self.chunks.push(Box::into_raw(chunk).cast());
             self.used = 0;
         }
         let chunk = self.chunks.last().expect("there is a chunk with room");
@@ -39,8 +41,11 @@ impl<T> Drop for Arena<T> {
         let last = self.chunks.len().saturating_sub(1);
         for (index, &chunk) in self.chunks.iter().enumerate() {
             let len = if index == last { self.used } else { CHUNK };
-            // SAFETY: a Vec of this capacity gave the chunk up, and so many of its values have been written.
-            drop(unsafe { Vec::from_raw_parts(chunk, len, CHUNK) });
+            // SAFETY: so many values of the chunk have been written, and nobody uses them any more.
+            unsafe { ptr::drop_in_place(ptr::slice_from_raw_parts_mut(chunk, len)) };
+            let chunk = ptr::slice_from_raw_parts_mut(chunk.cast::<MaybeUninit<T>>(), CHUNK);
+            // SAFETY: a Box of this length gave the chunk up.
+            drop(unsafe { Box::from_raw(chunk) });
         }
     }
 }

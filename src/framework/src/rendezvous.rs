@@ -55,7 +55,9 @@ impl Step {
             let mut state = first.rendezvous.state.lock();
             let met = state.receive(key, Box::new(receiver));
             let waits = met.is_none();
-            (met, std::mem::replace(&mut state.is_watched, waits) || !waits)
+            let was_watched = state.is_watched;
+            state.is_watched |= waits;
+            (met, was_watched || !waits)
         };
         if let Some((receiver, value)) = met {
             return receiver(Ok(value));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tfcore_base::{Result, internal, invalid};
+use tfcore_base::{DType, Result, internal, invalid};
 use tfcore_framework::{Attrs, Outputs, Value, truth};
 use tfcore_graph::Node;
 use tfcore_tensor::Tensor;
@@ -63,7 +63,7 @@ impl Control {
                 let func = node.attrs.func("f")?;
                 let site = planner.call_site(node);
                 let function = planner.functions.gradient_of(&func.name, &func.attrs, site);
-                function.plan_with_caller(planner.functions, planner.depth)?;
+                function.plan_with_caller(planner.functions, planner.callers)?;
                 Control::Call { function, skip: 0 }
             }
             // The first input names the device, and there is one memory for all.
@@ -83,11 +83,11 @@ impl Control {
                     Ok(planner.functions.get(&func.name, &func.attrs, planner.call_site(node)))
                 };
                 let (cond, body) = (function("cond")?, function("body")?);
-                match planner.functions.while_loop(&cond, &body, planner.depth) {
-                    Some(made) if made.num_vars() == node.inputs.len() => Control::Loop(made),
+                match planner.functions.while_loop(&cond, &body, planner.callers) {
+                    Some(made) if made.takes(&node.input_dtypes) => Control::Loop(made),
                     _ => {
-                        cond.plan_with_caller(planner.functions, planner.depth)?;
-                        body.plan_with_caller(planner.functions, planner.depth)?;
+                        cond.plan_with_caller(planner.functions, planner.callers)?;
+                        body.plan_with_caller(planner.functions, planner.callers)?;
                         Control::While { cond, body }
                     }
                 }
@@ -122,6 +122,7 @@ impl Control {
         &self,
         mut inputs: Inputs,
         outputs: &mut [Value],
+        dtypes: &[DType],
         exec: Exec<'_>,
     ) -> Result<()> {
         let results = match self {
@@ -136,6 +137,7 @@ impl Control {
             Control::While { cond, body } => {
                 let mut vars = inputs;
                 while holds(&call(cond, vars.clone(), exec)?)? {
+                    exec.check()?;
                     vars = call(body, vars, exec)?.into_iter().collect();
                 }
                 vars.into_iter().collect()
@@ -143,6 +145,7 @@ impl Control {
             Control::For { body } => {
                 let (range, mut vars) = Range::of(inputs)?;
                 for counter in range {
+                    exec.check()?;
                     vars.insert(0, counter);
                     vars = call(body, vars, exec)?.into_iter().collect();
                 }
@@ -151,7 +154,7 @@ impl Control {
             Control::Map(map) => map.run(inputs, exec)?,
             Control::Loop(made) => return made.run(inputs, outputs, exec),
         };
-        set_outputs(results, outputs)
+        set_outputs(results, outputs, dtypes)
     }
 }
 
@@ -170,17 +173,27 @@ fn check_arity(function: &Function, node: &Node) -> Result<()> {
 
 fn plan(planner: &Planner<'_>, node: &Node, name: &str, attrs: &Attrs) -> Result<Arc<Function>> {
     let function = planner.functions.get(name, attrs, planner.call_site(node));
-    function.plan_with_caller(planner.functions, planner.depth)?;
+    function.plan_with_caller(planner.functions, planner.callers)?;
     Ok(function)
 }
 
 /// Hands a function's results to its caller.
-pub(crate) fn set_outputs(results: Outputs, outputs: &mut [Value]) -> Result<()> {
+pub(crate) fn set_outputs(results: Outputs, outputs: &mut [Value], dtypes: &[DType]) -> Result<()> {
     if results.len() != outputs.len() {
         let (got, wanted) = (results.len(), outputs.len());
         return Err(invalid!(
             "The function returned {got} values where the op has {wanted} outputs"
         ));
+    }
+    for (index, (value, declared)) in results.iter().zip(dtypes).enumerate() {
+        if let Value::Tensor(tensor) = value
+            && tensor.dtype() != declared.base()
+        {
+            let got = tensor.dtype();
+            return Err(internal!(
+                "Output {index} of type {got} does not match declared output type {declared}"
+            ));
+        }
     }
     for (output, value) in outputs.iter_mut().zip(results) {
         *output = value;
@@ -259,6 +272,8 @@ pub(crate) struct Loop {
     exits: Vec<bool>,
     /// For each variable, whether its next value may be moved: nobody else wants it.
     moves: Vec<bool>,
+    /// The dtypes of the variables of a While.
+    dtypes: Vec<DType>,
 }
 
 impl Loop {
@@ -269,11 +284,17 @@ impl Loop {
             *slot >= outputs && !next[index + 1..].contains(slot) && *slot != body.results[0]
         });
         let moves = moves.collect();
-        Loop { body, split, exits, moves }
+        Loop { body, split, exits, moves, dtypes: Vec::new() }
     }
 
-    pub(crate) fn num_vars(&self) -> usize {
-        self.exits.len()
+    /// Notes the dtypes of the variables.
+    pub(crate) fn of(self, dtypes: Vec<DType>) -> Loop {
+        Loop { dtypes, ..self }
+    }
+
+    /// Whether the variables have these dtypes.
+    pub(crate) fn takes(&self, dtypes: &[DType]) -> bool {
+        self.dtypes.iter().copied().eq(dtypes.iter().map(|dtype| dtype.base()))
     }
 
     fn run(&self, inputs: Inputs, outputs: &mut [Value], exec: Exec<'_>) -> Result<()> {

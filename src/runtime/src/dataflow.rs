@@ -37,6 +37,8 @@ pub(crate) struct FlowNode {
     /// Inputs that are no constants.
     pub(crate) num_data: u32,
     pub(crate) num_controls: u32,
+    /// Whether it is a Merge one of whose inputs is a constant, which need not wait for the others.
+    pub(crate) has_first_input: bool,
     /// For each output, who reads it.
     pub(crate) readers: Vec<Readers>,
     /// Who runs after it without reading it.
@@ -152,6 +154,8 @@ impl Dataflow {
             first_input: made.num_inputs,
             num_data: planned.inputs.iter().filter(|input| !is_constant(input.slot)).count() as u32,
             num_controls: planned.controls.len() as u32,
+            has_first_input: matches!(kind, Kind::Merge { .. })
+                && planned.inputs.iter().any(|input| is_constant(input.slot)),
             readers: vec![Readers::new(); planned.num_outputs()],
             followers: SmallVec::new(),
             results: SmallVec::new(),
@@ -183,7 +187,7 @@ impl Dataflow {
     pub(crate) fn sources(&self) -> impl Iterator<Item = u32> {
         let waits_for_nothing = |number: &u32| {
             let node = &self.nodes[*number as usize];
-            node.num_data == 0 && node.num_controls == 0
+            (node.num_data == 0 || node.has_first_input) && node.num_controls == 0
         };
         self.frames[ROOT].nodes.iter().copied().filter(waits_for_nothing)
     }

@@ -2,11 +2,13 @@
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use tfcore_base::{Result, cancelled, deadline_exceeded, internal, invalid, resource_exhausted};
+use tfcore_base::{
+    Code, Error, Result, cancelled, deadline_exceeded, internal, invalid, resource_exhausted,
+};
 use tfcore_framework::{InputSlot, OpContext, Outputs, Step, Value};
 use tfcore_math::pool::{Parallel, Pool};
 use tfcore_tensor::Tensor;
@@ -24,9 +26,9 @@ const WORTH_SHARING_NANOS: u64 = 5_000;
 const MAX_DEPTH: u32 = 10_000;
 
 /// A call goes on with a new piece of stack if less than this is left, which is more than a call and a kernel use ...
-const STACK_LEFT: usize = 128 << 10;
+pub(crate) const STACK_LEFT: usize = 128 << 10;
 /// ... and the new piece has this size.
-const STACK_PIECE: usize = 2 << 20;
+pub(crate) const STACK_PIECE: usize = 2 << 20;
 
 /// What all plans of a step share.
 pub(crate) struct Run {
@@ -38,6 +40,8 @@ pub(crate) struct Run {
     pub(crate) trace: Option<Arc<Trace>>,
     pub(crate) deadline: Option<Instant>,
     pub(crate) functions: Arc<Functions>,
+    /// The error for which the step was cancelled, whichever of its plans it arose in.
+    pub(crate) cause: OnceLock<Error>,
 }
 
 impl Run {
@@ -105,14 +109,17 @@ pub(crate) fn timed_out() -> tfcore_base::Error {
 /// The first failing node's error, with its name.
 pub(crate) fn run(plan: &Arc<Plan>, feeds: Vec<Tensor>, run: &Arc<Run>) -> Result<Vec<Tensor>> {
     let args = feeds.into_iter().map(Value::Tensor).collect();
-    let results = run_plan(plan, args, Exec::new(run))?;
+    let results = run_plan(plan, args, Exec::new(run)).map_err(|error| match run.cause.get() {
+        Some(cause) if error.code() == Code::Cancelled => cause.clone(),
+        _ => error,
+    })?;
     results.into_iter().enumerate().map(|(index, value)| fetched(index, value)).collect()
 }
 
 /// Runs a function's plan on this thread.
 pub(crate) fn call(function: &Function, args: Inputs, exec: Exec<'_>) -> Result<Outputs> {
     let exec = exec.deeper(function)?;
-    let plan = function.plan(&exec.run.functions, 0)?;
+    let plan = function.plan(&exec.run.functions, &[])?;
     check_args(plan, function, &args)?;
     stacker::maybe_grow(STACK_LEFT, STACK_PIECE, || run_plan(plan, args, exec))
 }
@@ -198,6 +205,9 @@ pub(crate) fn run_range(
             let node = &body.nodes[at];
             if body.may_be_dead && is_dead(node, slots) {
                 slots.dead[at] = true;
+                // In a loop they may still hold what they were in the last iteration.
+                let outputs = node.output as usize..node.output as usize + node.num_outputs();
+                slots.values[outputs].fill_with(Value::default);
                 drop_unread(node, &mut slots.values);
             } else {
                 run_in_place(node, &mut slots.values, exec)
@@ -254,13 +264,13 @@ fn run_in_place(node: &PlanNode, values: &mut [Value], exec: Exec<'_>) -> Result
             let mut ctx = OpContext::among(before, &node.inputs, outputs, dtypes, step, parallel);
             kernel.compute(&mut ctx)?;
         }
-        Action::Forward => outputs[0] = take(before, &node.inputs[0]),
-        Action::Switch => {
+        Action::Forward if node.refs.is_empty() => outputs[0] = take(before, &node.inputs[0]),
+        Action::Switch if node.refs.is_empty() => {
             let selector = &before[node.inputs[1].slot as usize];
             let selected = selected_output(selector, outputs.len())?;
             outputs[selected] = take(before, &node.inputs[0]);
         }
-        Action::Merge => {
+        Action::Merge if node.refs.is_empty() => {
             let is_live = |input: &InputSlot| !matches!(before[input.slot as usize], Value::Absent);
             let index = node.inputs.iter().position(is_live).ok_or_else(all_dead)?;
             outputs[0] = take(before, &node.inputs[index]);
@@ -333,7 +343,7 @@ fn run_owned(
             outputs[1] = Value::Tensor(Tensor::scalar(index as i32));
         }
         Action::Trigger => {}
-        Action::Control(control) => control.run(inputs, outputs, exec)?,
+        Action::Control(control) => control.run(inputs, outputs, &node.output_dtypes, exec)?,
     }
     Ok(())
 }
@@ -442,7 +452,7 @@ pub(crate) mod tests {
             kernels: &Kernels::default(),
             nodes: &nodes_of(graph),
             placement: &Placement::default(),
-            depth: 0,
+            callers: &[],
         };
         planner.plan(feeds, fetches, &[]).unwrap()
     }
@@ -460,6 +470,7 @@ pub(crate) mod tests {
             trace: None,
             deadline: None,
             functions,
+            cause: OnceLock::new(),
         })
     }
 

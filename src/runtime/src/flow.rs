@@ -15,7 +15,9 @@ use tfcore_framework::{BlockingContext, Outputs, Value};
 
 use crate::control::{Control, Inputs, Range, holds, select, set_outputs};
 use crate::dataflow::{Dataflow, FlowNode, Kind};
-use crate::executor::{Exec, Run, check_args, prepare, run_node, run_plan, timed_out};
+use crate::executor::{
+    Exec, Run, STACK_LEFT, STACK_PIECE, check_args, prepare, run_node, run_plan, timed_out,
+};
 use crate::frames::ROOT;
 use crate::functions::Function;
 use crate::plan::{Action, Gear, Plan, PlanNode};
@@ -71,6 +73,8 @@ pub(crate) struct Flow {
 struct State {
     /// Frames by number; those that have ended leave a gap.
     frames: Vec<Option<LiveFrame>>,
+    /// The gaps, for frames to come.
+    unused_frames: Vec<usize>,
     /// The live frame that a frame of the plan has within an iteration of its parent.
     children: HashMap<(usize, Place), usize>,
     /// Nodes that are ready, run or wait, and arguments that are still to come.
@@ -288,6 +292,10 @@ impl Flow {
 
     /// Notes the first error and cancels the step, so that what waits ends.
     pub(crate) fn fail(&self, error: Error) {
+        // Others of the step's plans end with `Cancelled` because of it; the client is told the cause.
+        if !self.run.step.cancellation.is_cancelled() {
+            self.run.cause.get_or_init(|| error.clone());
+        }
         self.state.lock().error.get_or_insert(error);
         self.run.step.cancellation.cancel();
         self.tell();
@@ -312,7 +320,8 @@ impl Flow {
         };
         let done = self.done.lock().take();
         if let Some(done) = done {
-            done(result);
+            // It may end the caller's run too, and so on up a long chain of calls.
+            stacker::maybe_grow(STACK_LEFT, STACK_PIECE, || done(result));
         }
     }
 
@@ -324,11 +333,11 @@ impl Flow {
         mut inputs: Inputs,
         done: Done,
     ) {
-        let wanted = node.num_outputs();
+        let dtypes = node.output_dtypes.clone();
         let done: Done = Box::new(move |results| {
             done(results.and_then(|results| {
-                let mut outputs: Outputs = SmallVec::from_elem(Value::Absent, wanted);
-                set_outputs(results, &mut outputs).map(|()| outputs)
+                let mut outputs: Outputs = SmallVec::from_elem(Value::Absent, dtypes.len());
+                set_outputs(results, &mut outputs, &dtypes).map(|()| outputs)
             }))
         });
         match control {
@@ -363,7 +372,7 @@ impl Flow {
     fn start_call(self: &Arc<Self>, function: &Function, args: Inputs, done: Done) {
         let begin = || {
             let exec = Exec { run: &self.run, depth: self.depth }.deeper(function)?;
-            let plan = function.plan(&self.run.functions, 0)?;
+            let plan = function.plan(&self.run.functions, &[])?;
             check_args(plan, function, &args)?;
             Ok((exec, plan.clone()))
         };
@@ -614,8 +623,17 @@ impl<'s> Events<'s> {
         if let Some(&child) = self.state.children.get(&(frame, place)) {
             return child;
         }
-        let child = self.state.frames.len();
-        self.state.frames.push(Some(LiveFrame::new(self.flow, frame, place)));
+        let made = Some(LiveFrame::new(self.flow, frame, place));
+        let child = match self.state.unused_frames.pop() {
+            Some(unused) => {
+                self.state.frames[unused] = made;
+                unused
+            }
+            None => {
+                self.state.frames.push(made);
+                self.state.frames.len() - 1
+            }
+        };
         self.state.children.insert((frame, place), child);
         if let Some(parent) = self.frame(place.frame).and_then(|f| f.iteration(place.iteration)) {
             parent.outstanding += 1;
@@ -734,6 +752,7 @@ impl<'s> Events<'s> {
 
     fn end_frame(&mut self, live: usize) {
         let Some(frame) = self.state.frames[live].take() else { return };
+        self.state.unused_frames.push(live);
         let parent = frame.parent;
         self.state.children.remove(&(frame.frame, parent));
         for number in frame.dead_exits {

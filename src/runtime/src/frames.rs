@@ -74,6 +74,15 @@ impl Frames {
         self.frames.len() == 1
     }
 
+    /// How deep loops are nested.
+    pub(crate) fn depth(&self) -> usize {
+        let mut depths = vec![0usize; self.frames.len()];
+        for frame in 1..depths.len() {
+            depths[frame] = depths[self.frames[frame].parent] + 1;
+        }
+        depths.into_iter().max().unwrap_or(0)
+    }
+
     /// The frame of a node's outputs.
     pub(crate) fn of(&self, id: NodeId) -> usize {
         self.of.get(&id).copied().unwrap_or(ROOT)

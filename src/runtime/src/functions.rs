@@ -1,13 +1,13 @@
 //! The functions of a session: each is instantiated and planned once for every set of attrs.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
-use tfcore_base::Result;
+use tfcore_base::{DType, Result};
 use tfcore_framework::{Attrs, Registry};
 use tfcore_graph::{FunctionBody, FunctionLibrary, Node, NodeId, OutputRef};
+use tfcore_proto::Message;
 
 use crate::control::Loop;
 use crate::place::{CallSite, Placement, Placer};
@@ -24,7 +24,7 @@ pub(crate) struct Functions {
     placer: Arc<Placer>,
     library: RwLock<Library>,
     /// By name and attrs, and by where they are called as far as that tells where nodes go.
-    instances: Mutex<HashMap<(String, CallSite), Arc<Function>>>,
+    instances: Mutex<HashMap<(InstanceKey, CallSite), Arc<Function>>>,
     /// Loops by condition and body; `None` for what cannot be one, or is being made.
     loops: Mutex<HashMap<(usize, usize), Option<Arc<Loop>>>>,
 }
@@ -57,8 +57,9 @@ pub(crate) struct Function {
     /// Whether it is the function's gradient rather than the function.
     is_gradient: bool,
     kernels: Kernels,
+    /// The body, instantiated once: kernels belong to its nodes.
+    parts: OnceLock<Arc<Parts>>,
     plan: OnceLock<Arc<Plan>>,
-    is_being_planned: AtomicBool,
 }
 
 impl Functions {
@@ -112,11 +113,11 @@ impl Functions {
         self: &Arc<Self>,
         cond: &Arc<Function>,
         body: &Arc<Function>,
-        depth: usize,
+        callers: &[usize],
     ) -> Option<Arc<Loop>> {
         // The instances live as long as this, so that their addresses tell them apart.
         let key = (Arc::as_ptr(cond) as usize, Arc::as_ptr(body) as usize);
-        if depth >= MAX_EAGER_DEPTH {
+        if callers.len() >= MAX_EAGER_DEPTH {
             return None;
         }
         if let Some(known) = self.loops.lock().get(&key) {
@@ -124,7 +125,7 @@ impl Functions {
         }
         self.loops.lock().insert(key, None);
         // What is wrong with the functions is reported when they are planned by themselves.
-        let made = planner::while_loop(self, cond, body, depth).ok().flatten().map(Arc::new);
+        let made = planner::while_loop(self, cond, body, callers).ok().flatten().map(Arc::new);
         self.loops.lock().insert(key, made.clone());
         made
     }
@@ -145,25 +146,40 @@ impl Functions {
         site: CallSite,
         is_gradient: bool,
     ) -> Arc<Function> {
-        let attrs_of_body = attrs.iter().filter(|(name, _)| !name.starts_with('_'));
-        let mut key: Vec<String> =
-            attrs_of_body.map(|(name, value)| format!("{name}={value}")).collect();
-        key.sort();
-        key.push(name.to_string());
-        key.push(is_gradient.to_string());
+        let key = InstanceKey::new(name, attrs, is_gradient);
         let mut instances = self.instances.lock();
-        let instance = instances.entry((key.join(","), site.clone())).or_insert_with(|| {
+        let instance = instances.entry((key, site.clone())).or_insert_with(|| {
             Arc::new(Function {
                 name: name.to_string(),
                 attrs: attrs.clone(),
                 site,
                 is_gradient,
                 kernels: Mutex::default(),
+                parts: OnceLock::new(),
                 plan: OnceLock::new(),
-                is_being_planned: AtomicBool::new(false),
             })
         });
         instance.clone()
+    }
+}
+
+/// What tells the instances of functions apart: name, attrs in their order, and whether it is the gradient.
+#[derive(PartialEq, Eq, Hash)]
+struct InstanceKey {
+    name: String,
+    /// Names and serialised values; texts for people leave out a part.
+    attrs: Vec<(String, Vec<u8>)>,
+    is_gradient: bool,
+}
+
+impl InstanceKey {
+    fn new(name: &str, attrs: &Attrs, is_gradient: bool) -> InstanceKey {
+        let attrs_of_body = attrs.iter().filter(|(name, _)| !name.starts_with('_'));
+        let mut attrs: Vec<(String, Vec<u8>)> = attrs_of_body
+            .map(|(name, value)| (name.to_string(), value.to_proto().encode_to_vec()))
+            .collect();
+        attrs.sort();
+        InstanceKey { name: name.to_string(), attrs, is_gradient }
     }
 }
 
@@ -176,24 +192,34 @@ impl Function {
     ///
     /// # Errors
     /// What is wrong with the function, in the reference's words.
-    pub(crate) fn plan(&self, functions: &Arc<Functions>, depth: usize) -> Result<&Arc<Plan>> {
+    pub(crate) fn plan(&self, functions: &Arc<Functions>, callers: &[usize]) -> Result<&Arc<Plan>> {
         if let Some(plan) = self.plan.get() {
             return Ok(plan);
         }
-        self.is_being_planned.store(true, Ordering::Relaxed);
-        let made = self.make_plan(functions, depth);
-        self.is_being_planned.store(false, Ordering::Relaxed);
-        let made = made?;
+        let made = self.make_plan(functions, callers)?;
         Ok(self.plan.get_or_init(|| made))
     }
 
     /// Plans the body together with its caller, unless it is its own caller or too far down.
-    pub(crate) fn plan_with_caller(&self, functions: &Arc<Functions>, depth: usize) -> Result<()> {
-        let is_recursive = self.is_being_planned.load(Ordering::Relaxed);
-        if depth < MAX_EAGER_DEPTH && !is_recursive {
-            self.plan(functions, depth)?;
+    pub(crate) fn plan_with_caller(
+        &self,
+        functions: &Arc<Functions>,
+        callers: &[usize],
+    ) -> Result<()> {
+        if callers.len() < MAX_EAGER_DEPTH && !callers.contains(&self.address()) {
+            self.plan(functions, callers)?;
         }
         Ok(())
+    }
+
+    /// What stands for the function in a list of callers.
+    fn address(&self) -> usize {
+        self as *const Function as usize
+    }
+
+    /// The functions that are being planned when this one is, each called by the one before.
+    pub(crate) fn callers(&self, callers: &[usize]) -> Vec<usize> {
+        [callers, &[self.address()]].concat()
     }
 
     /// The plan, if the body has been planned.
@@ -206,14 +232,23 @@ impl Function {
         self.known_plan().is_some_and(Plan::may_wait)
     }
 
-    fn make_plan(&self, functions: &Arc<Functions>, depth: usize) -> Result<Arc<Plan>> {
+    fn make_plan(&self, functions: &Arc<Functions>, callers: &[usize]) -> Result<Arc<Plan>> {
         let parts = self.parts(functions)?;
-        let planner = self.planner(functions, &parts, depth);
+        let callers = self.callers(callers);
+        let planner = self.planner(functions, parts, &callers);
         Ok(Arc::new(planner.plan(&parts.args, &parts.results, &parts.targets)?))
     }
 
     /// The body, instantiated.
-    pub(crate) fn parts(&self, functions: &Functions) -> Result<Parts> {
+    pub(crate) fn parts(&self, functions: &Functions) -> Result<&Arc<Parts>> {
+        if let Some(parts) = self.parts.get() {
+            return Ok(parts);
+        }
+        let made = Arc::new(self.instantiate(functions)?);
+        Ok(self.parts.get_or_init(|| made))
+    }
+
+    fn instantiate(&self, functions: &Functions) -> Result<Parts> {
         let library = functions.library();
         let mut body = library.instantiate(&functions.registry, &self.name, &self.attrs)?;
         if self.is_gradient {
@@ -241,7 +276,7 @@ impl Function {
         &'p self,
         functions: &'p Arc<Functions>,
         parts: &'p Parts,
-        depth: usize,
+        callers: &'p [usize],
     ) -> Planner<'p> {
         Planner {
             registry: &functions.registry,
@@ -249,8 +284,16 @@ impl Function {
             kernels: &self.kernels,
             nodes: &parts.nodes,
             placement: &parts.placement,
-            depth: depth + 1,
+            callers,
         }
+    }
+}
+
+impl Parts {
+    /// The dtypes of some outputs.
+    pub(crate) fn dtypes(&self, outputs: &[OutputRef]) -> Vec<DType> {
+        let dtype = |o: &OutputRef| self.nodes[o.node.index()].output_dtypes[o.port()].base();
+        outputs.iter().map(dtype).collect()
     }
 }
 

@@ -14,6 +14,9 @@ use tfcore_graph::{Node, NodeId, OutputRef};
 use crate::frames::{Frames, ROOT, is_enter, is_exit, is_loop_cond, is_switch};
 use crate::prune::{is_back_edge, sources};
 
+/// Loops nested deeper are not lifted; what is kept for each loop holds all loops within.
+const MAX_DEPTH: usize = 32;
+
 /// A node, or a loop made one.
 pub(crate) enum Item {
     Node(NodeId),
@@ -53,6 +56,9 @@ pub(crate) fn lift(
     fed: &HashSet<OutputRef>,
     frames: &Frames,
 ) -> Option<Vec<Item>> {
+    if frames.depth() > MAX_DEPTH {
+        return None;
+    }
     let members = members(nodes, order, frames);
     let mut children = vec![Vec::new(); members.len()];
     let mut subtrees = members.clone();
@@ -130,7 +136,11 @@ impl<'n> Lifter<'n> {
                 }
             } else if is_exit(node) {
                 let switch = input()?;
-                let merge = self.node(switch.node).inputs.first()?.source.node;
+                let switch_node = self.node(switch.node);
+                if !is_switch(switch_node) || switch_node.inputs[1].source.node != loop_cond {
+                    return None;
+                }
+                let merge = switch_node.inputs[0].source.node;
                 let var = &mut vars[*merges.get(&merge)?];
                 if switch.index != 0 || var.exit.replace(id).is_some() {
                     return None;

@@ -3,13 +3,13 @@
 //! The nodes run in the gear with frames, each as soon as its inputs are there; a call of the client brings arguments and
 //! waits for results. An error, also one of a call that was late, ends the partial run and leaves the session alone.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use tfcore_base::{Error, Result, internal, invalid, not_found};
+use tfcore_base::{Error, Result, cancelled, internal, invalid, not_found};
 use tfcore_framework::Value;
 use tfcore_graph::{Node, NodeId, OutputRef};
 use tfcore_tensor::Tensor;
@@ -212,6 +212,10 @@ impl PartialRun {
     /// Checks a call and notes what it feeds and fetches. Returns the numbers of the results that it waits for.
     fn accept(&self, feeds: &[(String, Tensor)], fetches: &[String]) -> Result<Vec<usize>> {
         let mut progress = self.progress.lock();
+        if progress.has_ended {
+            self.flow.results(&[]).transpose()?;
+            return Err(cancelled!("The partial run has ended."));
+        }
         for (name, _) in feeds {
             match self.feeds.iter().position(|feed| feed.name == *name) {
                 None => {
@@ -303,15 +307,24 @@ impl PartialRun {
         names: &[String],
         deadline: Option<Instant>,
     ) -> Result<Vec<Tensor>> {
-        let mut delivered = HashSet::new();
+        // The first of two tensors for one feed counts.
+        let mut values: BTreeMap<usize, Tensor> = BTreeMap::new();
         for (name, tensor) in feeds {
             let index = self.feeds.iter().position(|feed| feed.name == name);
             let index = index.ok_or_else(|| internal!("Feed {name} got lost"))?;
-            // The first of two tensors for one feed counts.
-            if delivered.insert(index) {
-                self.check_dtype(&self.feeds[index], &tensor)?;
-                self.flow.deliver(index, Value::Tensor(tensor));
-            }
+            values.entry(index).or_insert(tensor);
+        }
+        let checked = values
+            .iter()
+            .try_for_each(|(&index, tensor)| self.check_dtype(&self.feeds[index], tensor));
+        if let Err(error) = checked {
+            // They do not come, so that the end of the run must not wait for them.
+            let mut progress = self.progress.lock();
+            values.keys().for_each(|&index| progress.fed[index] = false);
+            return Err(error);
+        }
+        for (index, tensor) in values {
+            self.flow.deliver(index, Value::Tensor(tensor));
         }
         if !self.queue.drive(deadline, &|| self.flow.results(wanted).is_some()) {
             return Err(timed_out());

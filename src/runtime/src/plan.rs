@@ -87,6 +87,9 @@ pub(crate) struct Body {
     pub(crate) spare: Mutex<Vec<Slots>>,
 }
 
+/// So many runs' slots are kept: a deep recursion must not leave as many as it was deep.
+const MAX_SPARE: usize = 16;
+
 /// The values of a run.
 #[derive(Default)]
 pub(crate) struct Slots {
@@ -109,7 +112,10 @@ impl Body {
     /// Takes slots back.
     pub(crate) fn give_back(&self, mut slots: Slots) {
         slots.values[self.constants.len()..].fill_with(Value::default);
-        self.spare.lock().push(slots);
+        let mut spare = self.spare.lock();
+        if spare.len() < MAX_SPARE {
+            spare.push(slots);
+        }
     }
 
     /// The slots of the arguments.

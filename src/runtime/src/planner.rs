@@ -30,8 +30,8 @@ pub(crate) struct Planner<'p> {
     pub(crate) kernels: &'p Kernels,
     pub(crate) nodes: &'p [Arc<Node>],
     pub(crate) placement: &'p Placement,
-    /// How many functions, each called by the one before, are being planned.
-    pub(crate) depth: usize,
+    /// The functions that are being planned, each called by the one before; see [`Function::callers`].
+    pub(crate) callers: &'p [usize],
 }
 
 impl<'p> Planner<'p> {
@@ -176,25 +176,27 @@ pub(crate) fn while_loop(
     functions: &Arc<Functions>,
     cond: &Function,
     body: &Function,
-    depth: usize,
+    callers: &[usize],
 ) -> Result<Option<Loop>> {
     let (cond_parts, body_parts) = (cond.parts(functions)?, body.parts(functions)?);
     let num_vars = cond_parts.args.len();
+    let dtypes = cond_parts.dtypes(&cond_parts.args);
     let fits = cond_parts.results.len() == 1
-        && body_parts.args.len() == num_vars
-        && body_parts.results.len() == num_vars;
+        && body_parts.dtypes(&body_parts.args) == dtypes
+        && body_parts.dtypes(&body_parts.results) == dtypes;
     if !fits {
         return Ok(None);
     }
-    let planner = cond.planner(functions, &cond_parts, depth);
+    let callers = (cond.callers(callers), body.callers(callers));
+    let planner = cond.planner(functions, cond_parts, &callers.0);
     let mut builder = BodyBuilder::new(planner, &cond_parts.args);
-    let Some(items) = planner.items(&cond_parts)? else { return Ok(None) };
+    let Some(items) = planner.items(cond_parts)? else { return Ok(None) };
     builder.add_items(&items)?;
     let split = builder.nodes.len();
     let mut results = vec![builder.place_of(cond_parts.results[0])?];
 
-    let planner = body.planner(functions, &body_parts, depth);
-    let Some(items) = planner.items(&body_parts)? else { return Ok(None) };
+    let planner = body.planner(functions, body_parts, &callers.1);
+    let Some(items) = planner.items(body_parts)? else { return Ok(None) };
     builder.go_on_with(planner, &body_parts.args);
     builder.add_items(&items)?;
     for &next in &body_parts.results {
@@ -204,7 +206,7 @@ pub(crate) fn while_loop(
         return Ok(None);
     }
     let made = builder.finish_loop(&results, split, num_vars);
-    Ok(Some(Loop::new(made, split, vec![true; num_vars])))
+    Ok(Some(Loop::new(made, split, vec![true; num_vars]).of(dtypes)))
 }
 
 fn items_of(order: &[NodeId]) -> Vec<Item> {
@@ -231,6 +233,8 @@ struct BodyBuilder<'p> {
     places: HashMap<OutputRef, Place>,
     /// The body's number for a node of the graph; constants have none.
     numbers: HashMap<NodeId, u32>,
+    /// The nodes that constants run after.
+    after_constants: HashMap<NodeId, SmallVec<[u32; 2]>>,
     /// The node that fills a slot; arguments have none.
     writers: Vec<Option<u32>>,
     may_be_dead: bool,
@@ -255,6 +259,7 @@ impl<'p> BodyBuilder<'p> {
             num_slots: 0,
             places: HashMap::new(),
             numbers: HashMap::new(),
+            after_constants: HashMap::new(),
             writers: Vec::new(),
             may_be_dead: false,
             may_wait: false,
@@ -272,6 +277,7 @@ impl<'p> BodyBuilder<'p> {
         self.planner = planner;
         self.places.clear();
         self.numbers.clear();
+        self.after_constants.clear();
         let args = args.iter().enumerate();
         self.places.extend(args.map(|(index, &arg)| (arg, Place::Slot(index as u32))));
     }
@@ -301,14 +307,36 @@ impl<'p> BodyBuilder<'p> {
             let place = Place::Constant(self.constants.len() as u32);
             self.constants.push(Value::Tensor(tensor));
             self.places.entry(OutputRef::new(node.id, 0)).or_insert(place);
+            // It takes no time, but whoever uses it still runs after what it runs after.
+            let controls = self.numbers_of(node.control_inputs.iter().copied());
+            if !controls.is_empty() {
+                self.after_constants.insert(node.id, controls);
+            }
             return Ok(());
         }
         let action = self.action(node)?;
         let inputs = node.inputs.iter().map(|edge| self.place_of(edge.source));
         let inputs: SmallVec<[Place; 3]> = inputs.collect::<Result<_>>()?;
-        let draft = self.draft(node, action, inputs, &node.control_inputs);
+        let sources = node.inputs.iter().map(|edge| edge.source.node);
+        let draft = self.draft(node, action, inputs, sources, &node.control_inputs);
         self.push(node, draft);
         Ok(())
+    }
+
+    /// The body's numbers of nodes; for a constant those of the nodes that it runs after.
+    fn numbers_of(&self, ids: impl Iterator<Item = NodeId>) -> SmallVec<[u32; 2]> {
+        let mut numbers: SmallVec<[u32; 2]> = SmallVec::new();
+        for id in ids {
+            match self.numbers.get(&id) {
+                Some(&number) => numbers.push(number),
+                None => {
+                    numbers.extend(self.after_constants.get(&id).into_iter().flatten().copied())
+                }
+            }
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers
     }
 
     /// What the node does. Constants that may be dead have a kernel, as every other op.
@@ -353,10 +381,11 @@ impl<'p> BodyBuilder<'p> {
         node: &Node,
         action: Action,
         inputs: SmallVec<[Place; 3]>,
+        sources: impl Iterator<Item = NodeId>,
         controls: &[NodeId],
     ) -> DraftNode {
-        let controls: SmallVec<[u32; 2]> =
-            controls.iter().filter_map(|id| self.numbers.get(id).copied()).collect();
+        let constants = sources.filter(|id| self.after_constants.contains_key(id));
+        let controls = self.numbers_of(controls.iter().copied().chain(constants));
         let mut waits_for: SmallVec<[u32; 4]> = controls.iter().copied().collect();
         for place in &inputs {
             if let Place::Slot(slot) = place {
@@ -369,7 +398,7 @@ impl<'p> BodyBuilder<'p> {
             name: node.name.clone(),
             op: node.op.clone(),
             device: self.planner.placement.device_of(node.id),
-            refs: self.refs(node, &action),
+            refs: self.refs(node),
             action,
             inputs: SmallVec::new(),
             output: 0,
@@ -380,20 +409,34 @@ impl<'p> BodyBuilder<'p> {
         DraftNode { node, inputs, waits_for }
     }
 
-    /// Which inputs of a kernel may hold variables.
-    fn refs(&self, node: &Node, action: &Action) -> SmallVec<[RefInput; 3]> {
-        let nodes = self.planner.nodes;
-        let is_ref = |source: OutputRef| {
-            nodes[source.node.index()].output_dtypes.get(source.port()).is_some_and(|d| d.is_ref())
-        };
-        if !matches!(action, Action::Kernel(_) | Action::Control(_))
-            || !node.inputs.iter().any(|edge| is_ref(edge.source))
-        {
+    /// Which inputs of a node may hold variables.
+    fn refs(&self, node: &Node) -> SmallVec<[RefInput; 3]> {
+        if !node.inputs.iter().any(|edge| self.is_ref(edge.source)) {
             return SmallVec::new();
         }
         let may_be_uninitialized = node.op.allows_uninitialized_input;
         let dtypes = node.input_dtypes.iter();
         dtypes.map(|dtype| RefInput { deref: !dtype.is_ref(), may_be_uninitialized }).collect()
+    }
+
+    /// As [`BodyBuilder::refs`], for the inputs of several nodes of one input.
+    fn refs_of<'n>(
+        &self,
+        nodes: impl Iterator<Item = &'n Node> + Clone,
+    ) -> SmallVec<[RefInput; 3]> {
+        if !nodes.clone().any(|node| self.is_ref(node.inputs[0].source)) {
+            return SmallVec::new();
+        }
+        let wanted = nodes.map(|node| RefInput {
+            deref: !node.input_dtypes[0].is_ref(),
+            may_be_uninitialized: true,
+        });
+        wanted.collect()
+    }
+
+    fn is_ref(&self, source: OutputRef) -> bool {
+        let node = &self.planner.nodes[source.node.index()];
+        node.output_dtypes.get(source.port()).is_some_and(|dtype| dtype.is_ref())
     }
 
     /// Gives a node its number and its outputs their slots.
@@ -453,8 +496,9 @@ impl<'p> BodyBuilder<'p> {
 
         let first = node(lifted.loop_cond);
         let action = Action::Control(Box::new(Control::Loop(Arc::new(made))));
-        let mut draft = self.draft(first, action, inputs, &controls);
-        draft.node.refs.clear();
+        let sources = enters.iter().map(|&id| node(id).inputs[0].source.node);
+        let mut draft = self.draft(first, action, inputs, sources, &controls);
+        draft.node.refs = self.refs_of(enters.iter().map(|&id| node(id)));
         let exits: Vec<NodeId> = lifted.vars.iter().filter_map(|var| var.exit).collect();
         draft.node.output_dtypes = exits.iter().map(|&id| node(id).output_dtypes[0]).collect();
         let number = self.nodes.len() as u32;

@@ -1,7 +1,7 @@
 //! `Session`: a graph's nodes taken in for running, their state, and the plans made so far.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
@@ -198,6 +198,7 @@ impl Session {
             trace: trace.then(|| Arc::new(Trace::new())),
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
             functions: self.functions.clone(),
+            cause: OnceLock::new(),
         });
         let tensors = executor::run(&plan, tensors, &run)?;
         let nodes = || self.nodes.read().clone();
@@ -248,6 +249,7 @@ impl Session {
             trace: None,
             deadline: None,
             functions: self.functions.clone(),
+            cause: OnceLock::new(),
         });
         self.life.partial_runs.begin(&announced.key(), nodes, &plan, &run, feeds, fetches)
     }
@@ -313,7 +315,7 @@ impl Session {
             kernels: &self.kernels,
             nodes: &nodes,
             placement: &placement,
-            depth: 0,
+            callers: &[],
         };
         let plan = match is_partial {
             true => planner.plan_partial(&order, feeds, fetches)?,
