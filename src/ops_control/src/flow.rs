@@ -114,8 +114,8 @@ mod tests {
             |is_constant| [t.clone(), frame.clone(), ("is_constant", AttrValue::Bool(is_constant))];
         let of = |count| [t.clone(), ("N", AttrValue::Int(count))];
         let cases: [(&str, &[(&str, AttrValue)], &str, &str); 16] = [
-            ("Switch", &[t.clone()], "[2,?];[]", "[2,?];[2,?]"),
-            ("Switch", &[t.clone()], "[2];[1]", "Shape must be rank 0 but is rank 1"),
+            ("Switch", std::slice::from_ref(&t), "[2,?];[]", "[2,?];[2,?]"),
+            ("Switch", std::slice::from_ref(&t), "[2];[1]", "Shape must be rank 0 but is rank 1"),
             ("_SwitchN", &[t.clone(), ("num_outs", AttrValue::Int(3))], "[2];?", "[2];[2];[2]"),
             ("Merge", &of(1), "[2,?]", "[2,?];[]"),
             ("Merge", &of(2), "[2,3];[2,4]", "[2,?];[]"),
@@ -128,7 +128,7 @@ mod tests {
             ("RefSelect", &of(2), "[];[2];[?]", "?"),
             ("Enter", &enter(false), "[2]", "?"),
             ("Enter", &enter(true), "[2]", "[2]"),
-            ("NextIteration", &[t.clone()], "[2]", "[2]"),
+            ("NextIteration", std::slice::from_ref(&t), "[2]", "[2]"),
             ("LoopCond", &[], "?", "[]"),
         ];
         for (op, attrs, inputs, expected) in cases {

@@ -82,12 +82,11 @@ mod tests {
         unsafe { give_back(first, 128) };
         assert_ne!(take(64), first);
         assert_eq!(take(128), first);
-        // SAFETY: just taken; another thread may free it.
-        std::thread::spawn({
-            let address = first as usize;
-            move || unsafe { give_back(address as *mut u8, 128) }
-        })
-        .join()
-        .unwrap();
+        let address = first as usize;
+        let give_back = move || {
+            // SAFETY: just taken; another thread may free it.
+            unsafe { give_back(address as *mut u8, 128) }
+        };
+        std::thread::spawn(give_back).join().unwrap();
     }
 }
