@@ -160,7 +160,7 @@ unsafe fn node_list(
 
 /// # Safety
 /// `outputs` must be readable for `len` elements, whose operations are null or live.
-unsafe fn output_list(
+pub(super) unsafe fn output_list(
     graph: &SharedGraph,
     outputs: *const TF_Output,
     len: c_int,

@@ -3,11 +3,9 @@
 use std::ffi::{c_char, c_int};
 use std::ptr;
 
-use tfcore_base::Result;
-use tfcore_graph::OutputRef;
-
-use super::graph::{SharedGraph, TF_Graph, TF_Output};
-use super::handle::{count, get, guard, slice, slice_mut, text};
+use super::function::output_list;
+use super::graph::{TF_Graph, TF_Output};
+use super::handle::{get, guard, slice_mut, text};
 use super::operation::NO_OUTPUT;
 use super::tf_status::TF_Status;
 
@@ -56,12 +54,16 @@ pub unsafe extern "C" fn TF_AddGradientsWithPrefix(
         // SAFETY: as the caller promises.
         let (ys, xs, prefix) = unsafe {
             let prefix = if prefix.is_null() { None } else { Some(text(prefix, "prefix")?) };
-            (outputs(&graph.shared, y, ny, "y")?, outputs(&graph.shared, x, nx, "x")?, prefix)
+            (
+                output_list(&graph.shared, y, ny, "y")?,
+                output_list(&graph.shared, x, nx, "x")?,
+                prefix,
+            )
         };
         let dys = match dx.is_null() {
             true => None,
             // SAFETY: as the caller promises.
-            false => Some(unsafe { outputs(&graph.shared, dx, ny, "dx")? }),
+            false => Some(unsafe { output_list(&graph.shared, dx, ny, "dx")? }),
         };
         // SAFETY: as the caller promises.
         let slots = unsafe { slice_mut(dy, xs.len(), "dy")? };
@@ -74,20 +76,4 @@ pub unsafe extern "C" fn TF_AddGradientsWithPrefix(
     };
     // SAFETY: as the caller promises.
     unsafe { guard(status, (), body) }
-}
-
-/// Outputs of operations of `graph`.
-///
-/// # Safety
-/// The array must be readable for `len` elements, the operations null or live.
-unsafe fn outputs(
-    graph: &SharedGraph,
-    array: *const TF_Output,
-    len: c_int,
-    name: &str,
-) -> Result<Vec<OutputRef>> {
-    // SAFETY: as the caller promises.
-    let outputs = unsafe { slice(array, count(len, name)?, name)? };
-    // SAFETY: as the caller promises.
-    outputs.iter().map(|output| unsafe { output.in_graph(graph) }).collect()
 }

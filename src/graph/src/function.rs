@@ -152,7 +152,7 @@ fn check_outputs(graph: &Graph, request: &FunctionRequest) -> Result<()> {
     Ok(())
 }
 
-fn add_line(error: Error, line: &str) -> Error {
+pub(crate) fn add_line(error: Error, line: &str) -> Error {
     let message = format!("{}\n\t{line}", error.message());
     error.with_message(message)
 }

@@ -16,6 +16,7 @@ use tfcore_tensor::PartialShape;
 use crate::builder::{COLOCATION_ATTR, COLOCATION_PREFIX};
 use crate::graph::{FUNCTIONS_CONSUMER, GRAPH_VERSION, NewNode};
 use crate::graph_def::ParsedGraphDef;
+use crate::import_options::{ImportOptions, ImportResults};
 use crate::library::Function;
 use crate::name_table::NameTable;
 use crate::node::{Edge, NodeId, NodeKind, OutputRef, SOURCE};
@@ -24,56 +25,6 @@ use crate::validate::{
     check_deprecation, check_input_count, is_valid_node_name, types_compatible, unknown_op,
 };
 use crate::{Graph, Name};
-
-/// How a GraphDef is brought into a graph.
-#[derive(Debug, Clone)]
-pub struct ImportOptions {
-    /// Put before every name, with a slash between.
-    pub prefix: String,
-    pub uniquify_names: bool,
-    pub uniquify_prefix: bool,
-    /// Tensors of the graph to read in place of tensors of the GraphDef.
-    pub input_map: Vec<(TensorRef, OutputRef)>,
-    /// Nodes of the graph to run before every imported node that has no imported inputs.
-    pub control_dependencies: Vec<NodeId>,
-    pub return_outputs: Vec<TensorRef>,
-    pub return_nodes: Vec<String>,
-    /// The device of nodes that request none.
-    pub default_device: String,
-    pub validate_colocation: bool,
-    /// Whether names may begin with an underscore.
-    pub allow_internal_ops: bool,
-    /// Whether `_output_shapes` attrs are compared with the inferred shapes and taken away; else they
-    /// stay as they are.
-    pub validate_shapes: bool,
-}
-
-impl Default for ImportOptions {
-    fn default() -> ImportOptions {
-        ImportOptions {
-            prefix: String::new(),
-            uniquify_names: false,
-            uniquify_prefix: false,
-            input_map: Vec::new(),
-            control_dependencies: Vec::new(),
-            return_outputs: Vec::new(),
-            return_nodes: Vec::new(),
-            default_device: String::new(),
-            validate_colocation: true,
-            allow_internal_ops: false,
-            validate_shapes: true,
-        }
-    }
-}
-
-/// What an import hands back.
-#[derive(Debug, Clone, Default)]
-pub struct ImportResults {
-    pub return_outputs: Vec<OutputRef>,
-    pub return_nodes: Vec<NodeId>,
-    /// Keys of the input map that name nothing in the GraphDef and were not used.
-    pub missing_unused_keys: Vec<TensorRef>,
-}
 
 impl Graph {
     /// Adds the nodes and functions of a GraphDef.

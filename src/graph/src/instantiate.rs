@@ -12,6 +12,7 @@ use tfcore_base::{DType, Error, Result, internal, invalid, not_found};
 use tfcore_framework::{ArgDef, ArgKind, AttrValue, Attrs, OpDef, Registry};
 use tfcore_proto::{self as proto, attr_value};
 
+use crate::function::add_line;
 use crate::graph::GRAPH_VERSION;
 use crate::library::{Function, FunctionLibrary};
 use crate::{Graph, ImportOptions, NodeId};
@@ -518,11 +519,6 @@ fn dtypes_text(dtypes: &[DType]) -> String {
 
 fn in_node(error: Error, node: &proto::NodeDef) -> Error {
     add_line(error, &format!("In {{{{node {}}}}}", node.name))
-}
-
-fn add_line(error: Error, line: &str) -> Error {
-    let message = format!("{}\n\t{line}", error.message());
-    error.with_message(message)
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ mod graph_def;
 #[cfg(test)]
 mod hostile_tests;
 mod import;
+mod import_options;
 mod instantiate;
 mod kinds;
 mod library;
@@ -43,7 +44,7 @@ pub use export::node_to_proto;
 pub use function::FunctionRequest;
 pub use graph::{Graph, Versions};
 pub use graph_def::ParsedGraphDef;
-pub use import::{ImportOptions, ImportResults};
+pub use import_options::{ImportOptions, ImportResults};
 pub use instantiate::FunctionBody;
 pub use library::{Function, FunctionLibrary};
 pub use name::Name;

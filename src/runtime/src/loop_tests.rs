@@ -217,3 +217,17 @@ fn a_conditional_runs_one_branch() {
         assert!(fetch(2.0, 1.0, &["never"]).unwrap_err().message().starts_with("must not run"));
     }
 }
+
+/// `way_out` leaves the loop past a Switch on another predicate: it must not be taken for the loop's own.
+#[test]
+fn an_exit_of_another_switch_is_not_lifted() {
+    let lines = COUNT.replace(
+        "exit_i Exit switch_i",
+        "lower Less merge_i enter_n\n way_out Switch merge_i lower\n exit_i Exit way_out",
+    );
+    let feeds = [("i", 0.0), ("n", 3.0), ("one", 1.0)];
+    let (result, needs_frames) = run(&lines, &feeds, &["exit_i"]);
+    assert!(needs_frames);
+    // The other predicate is false, and the Exit alive, in the same iteration as the loop's own.
+    assert_eq!(result.unwrap(), [3.0]);
+}

@@ -638,7 +638,8 @@ fn constant(node: &Node) -> Result<Option<Tensor>> {
 mod tests {
     use super::*;
     use crate::executor::tests::{add, plan_of, registry};
-    use tfcore_graph::Graph;
+    use tfcore_framework::AttrValue;
+    use tfcore_graph::{Graph, NodeBuilder};
 
     #[test]
     fn the_last_reader_may_reuse_a_value() {
@@ -660,5 +661,22 @@ mod tests {
                 assert_eq!((&marks[..], node.drops.len()), (last, drops), "{}", node.name.as_str());
             }
         }
+    }
+
+    #[test]
+    fn who_uses_a_constant_runs_after_what_it_runs_after() {
+        let mut graph = Graph::new(registry());
+        let x = add(&mut graph, "Placeholder", "x", &[]);
+        let first = add(&mut graph, "Neg", "first", &[x]);
+        let mut builder = NodeBuilder::new("Const", "c");
+        builder.set_attr("dtype", AttrValue::Type(DType::FLOAT));
+        builder.set_attr("value", AttrValue::tensor(Tensor::scalar(1.0f32)));
+        builder.add_control_input(first.node);
+        let constant = OutputRef::new(builder.finish(&mut graph).unwrap(), 0);
+        let sum = add(&mut graph, "AddV2", "sum", &[x, constant]);
+        let plan = plan_of(&graph, &[x], &[sum]);
+        let names: Vec<&str> = plan.body.nodes.iter().map(|node| node.name.as_str()).collect();
+        assert_eq!(names, ["first", "sum"]);
+        assert_eq!(plan.body.nodes[1].controls[..], [0]);
     }
 }
