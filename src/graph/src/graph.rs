@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::DefaultHashBuilder;
 use smallvec::SmallVec;
-use tfcore_base::{DType, Result, invalid, out_of_range};
+use tfcore_base::{DType, Result, invalid, out_of_range, resource_exhausted};
 use tfcore_framework::{Attrs, HandleData, OpDef, Registry, shape_ops};
 use tfcore_proto as proto;
 use tfcore_tensor::{PartialShape, Tensor};
@@ -20,6 +20,9 @@ use crate::{Name, refine};
 
 /// The graph version that this library writes and understands.
 pub(crate) const GRAPH_VERSION: i32 = 2474;
+/// The most outputs that the nodes of a graph can have together; a few short nodes could ask for more than any
+/// memory holds.
+const MAX_OUTPUTS: usize = 1 << 24;
 /// The least consumer version that can read what this library writes.
 const MIN_CONSUMER: i32 = 0;
 /// The least consumer version that can read graphs with functions.
@@ -275,8 +278,15 @@ impl Graph {
     /// Adds a node whose inputs have been checked, and infers the shapes of its outputs.
     ///
     /// # Errors
-    /// What the shape function reports; then the graph is as before.
+    /// What the shape function reports, and `ResourceExhausted` if the graph would have too many outputs; then the graph is
+    /// as before.
     pub(crate) fn add(&mut self, new: NewNode) -> Result<NodeId> {
+        if self.outputs.len() + new.kind.output_dtypes.len() > MAX_OUTPUTS {
+            return Err(resource_exhausted!(
+                "Node '{}': a graph has at most {MAX_OUTPUTS} outputs",
+                new.name
+            ));
+        }
         let id =
             NodeId(u32::try_from(self.nodes.len()).expect("a graph has fewer than 2^32 nodes"));
         let NewNode { name, kind, device, inputs, control_inputs } = new;

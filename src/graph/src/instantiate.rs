@@ -17,9 +17,9 @@ use crate::graph::GRAPH_VERSION;
 use crate::library::{Function, FunctionLibrary};
 use crate::{Graph, ImportOptions, NodeId};
 
-/// No body has more arguments and inputs together; short definitions can ask for more than any
+/// No body has more arguments, inputs and outputs together; short definitions can ask for more than any
 /// memory holds.
-const MAX_INPUTS: usize = 1 << 22;
+const MAX_TENSORS: usize = 1 << 22;
 
 /// A function with the attrs of a call put in.
 pub struct FunctionBody {
@@ -124,7 +124,7 @@ struct Writer<'a> {
     nodes: Vec<proto::NodeDef>,
     args: HashMap<&'a str, Tensors>,
     outputs: HashMap<&'a str, Outputs>,
-    num_inputs: usize,
+    num_tensors: usize,
 }
 
 impl<'a> Writer<'a> {
@@ -137,7 +137,7 @@ impl<'a> Writer<'a> {
             nodes: Vec::with_capacity(function.def().node_def.len() + 2),
             args: HashMap::new(),
             outputs: HashMap::new(),
-            num_inputs: 0,
+            num_tensors: 0,
         }
     }
 
@@ -159,7 +159,7 @@ impl<'a> Writer<'a> {
         names: &mut Vec<String>,
     ) -> Result<()> {
         let dtypes = self.signature_dtypes(arg)?;
-        self.count_inputs(dtypes.len())?;
+        self.count_tensors(dtypes.len())?;
         let first = self.nodes.len();
         for (index, &dtype) in dtypes.iter().enumerate() {
             let name = member_name(&arg.name, index, dtypes.len());
@@ -212,7 +212,7 @@ impl<'a> Writer<'a> {
         for (offset, (node, op)) in self.def.node_def.iter().zip(&ops).enumerate() {
             let inputs = self.inputs_of(node, op, &self.nodes[first + offset].attr);
             let inputs = inputs.map_err(|error| in_node(error, node))?;
-            self.count_inputs(inputs.len())?;
+            self.count_tensors(inputs.len())?;
             self.nodes[first + offset].input = inputs;
         }
         Ok(())
@@ -277,6 +277,7 @@ impl<'a> Writer<'a> {
             let dtypes = dtypes_of(arg, node_attr(op, &self.nodes[position].attr))?;
             let source = Source::Outputs { node: position, first };
             first += dtypes.len();
+            self.count_tensors(dtypes.len())?;
             let tensors = Tensors { source, dtypes };
             if outputs.by_name.insert(arg.name.clone(), tensors).is_some() {
                 return Err(invalid!("Duplicated ret name: {}:{}", node.name, arg.name));
@@ -372,7 +373,7 @@ impl<'a> Writer<'a> {
                 dtypes_text(actual)
             ));
         }
-        self.count_inputs(expected.len())?;
+        self.count_tensors(expected.len())?;
         for (index, &dtype) in expected.iter().enumerate() {
             let name = member_name(&format!("{}_RetVal", ret.name), index, expected.len());
             let mut node = self.boundary_node("_Retval", &name, dtype, names.len());
@@ -442,11 +443,11 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn count_inputs(&mut self, more: usize) -> Result<()> {
-        self.num_inputs += more;
-        match self.num_inputs > MAX_INPUTS {
+    fn count_tensors(&mut self, more: usize) -> Result<()> {
+        self.num_tensors += more;
+        match self.num_tensors > MAX_TENSORS {
             true => Err(invalid!(
-                "Function {} has more than {MAX_INPUTS} arguments and inputs",
+                "Function {} has more than {MAX_TENSORS} arguments, inputs and outputs",
                 self.signature.name
             )),
             false => Ok(()),
