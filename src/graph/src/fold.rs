@@ -1,7 +1,7 @@
 //! Values of operands before the run: constants, what can be computed from constants, and the parts
 //! of shape-like vectors that static shapes tell.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -107,14 +107,14 @@ fn is_const(node: &Node) -> bool {
 /// constant.
 fn expression(graph: &Graph, output: OutputRef, limits: Limits) -> Option<Vec<NodeId>> {
     let mut order = Vec::new();
-    let mut entered: HashMap<NodeId, ()> = HashMap::new();
+    let mut entered: HashSet<NodeId> = HashSet::new();
     let mut stack = vec![(output.node, false)];
     while let Some((id, inputs_done)) = stack.pop() {
         if inputs_done {
             order.push(id);
             continue;
         }
-        if entered.insert(id, ()).is_some() {
+        if !entered.insert(id) {
             continue;
         }
         let node = graph.node(id);

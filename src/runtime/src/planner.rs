@@ -58,11 +58,7 @@ impl<'p> Planner<'p> {
     ) -> Result<Plan> {
         let fed: HashSet<OutputRef> = args.iter().copied().collect();
         let frames = self.frames(order, results, &fed)?;
-        let items = match frames.is_flat() {
-            true => Some(items_of(order)),
-            false => lift(self.nodes, order, &fed, &frames),
-        };
-        if let Some(items) = items {
+        if let Some(items) = self.lifted(order, &fed, &frames) {
             let mut builder = BodyBuilder::new(*self, args);
             builder.add_items(&items)?;
             if !builder.may_wait {
@@ -114,9 +110,19 @@ impl<'p> Planner<'p> {
         let order = needed_nodes(self.nodes, &parts.args, &parts.results, &parts.targets)?;
         let fed: HashSet<OutputRef> = parts.args.iter().copied().collect();
         let frames = Frames::new(self.nodes, &order, &fed)?;
+        Ok(self.lifted(&order, &fed, &frames))
+    }
+
+    /// The nodes, each loop made one item; `None` if a loop cannot be lifted.
+    fn lifted(
+        &self,
+        order: &[NodeId],
+        fed: &HashSet<OutputRef>,
+        frames: &Frames,
+    ) -> Option<Vec<Item>> {
         match frames.is_flat() {
-            true => Ok(Some(order.into_iter().map(Item::Node).collect())),
-            false => Ok(lift(self.nodes, &order, &fed, &frames)),
+            true => Some(items_of(order)),
+            false => lift(self.nodes, order, fed, frames),
         }
     }
 
