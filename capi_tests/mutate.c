@@ -73,6 +73,16 @@ static void update_edge(void) {
   TF_DeleteGraph(g);
 }
 
+static void while_input_of_another_op(void) {
+  TF_Graph *g = TF_NewGraph();
+  TF_Operation *one = constant(g, f32_scalar(1), "one");
+  TF_Operation *neg = unary(g, "Neg", output(one, 0), "neg");
+  TF_AddWhileInputHack(g, output(one, 0), neg, status);
+  CHECK_ERROR(status, TF_INTERNAL, "dst argument to AddWhileEdgeHack should be a While op, got: ");
+  CHECK_INT(TF_OperationNumInputs(neg), 1);
+  TF_DeleteGraph(g);
+}
+
 static void update_edge_checks_shapes(void) {
   TF_Graph *g = TF_NewGraph();
   int64_t dims[2] = {2, 3}, four = 4;
@@ -615,7 +625,7 @@ static void ready_made_options(void) {
   CHECK_ERROR(status, TF_INTERNAL, "out of order");
 }
 
-CASES(CASE(update_edge), CASE(update_edge_checks_shapes), CASE(update_edge_of_wrong_type), CASE(negative_indices),
+CASES(CASE(update_edge), CASE(while_input_of_another_op), CASE(update_edge_checks_shapes), CASE(update_edge_of_wrong_type), CASE(negative_indices),
       CASE(data_cycle), CASE(cycle_of_shapes), CASE(control_cycle), CASE(control_inputs), CASE(attrs),
       CASE(attrs_that_count), CASE(device), CASE(full_type), CASE(sessions_keep_what_they_ran),
       CASE(a_constant_is_changed), CASE(constants), CASE(shapes_are_constants), CASE(what_cannot_be_computed),

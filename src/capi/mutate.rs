@@ -107,6 +107,34 @@ unsafe fn change(
     Ok(())
 }
 
+/// Adds an input behind the last one of a While, whose attr `T` must have been given room for it.
+///
+/// Reports `TF_INTERNAL` for an operation of another type, `TF_OUT_OF_RANGE` if there is no such output, and
+/// `TF_INVALID_ARGUMENT` if `T` leaves no room.
+///
+/// # Safety
+/// `graph`, `status` and the operations must be live.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn TF_AddWhileInputHack(
+    graph: *mut TF_Graph,
+    new_src: TF_Output,
+    dst: *mut TF_Operation,
+    status: *mut TF_Status,
+) {
+    let body = || {
+        // SAFETY: as the caller promises, here and below.
+        let shared = unsafe { &get(graph, "graph")?.shared };
+        // SAFETY: as above.
+        let source = unsafe { new_src.in_graph(shared)? };
+        // SAFETY: as above.
+        unsafe {
+            change(graph, dst, "adding input tensor", |graph, id| graph.add_while_input(id, source))
+        }
+    };
+    // SAFETY: as the caller promises.
+    unsafe { guard(status, (), body) }
+}
+
 /// Makes `new_src` feed an input, in place of the output that does. The types are checked when a session takes the
 /// operation in, and so is that no cycle is closed.
 ///

@@ -400,6 +400,13 @@ TF_CAPI_EXPORT int TF_OperationGetAttrNameLength(TF_Operation *oper, int i);
 TF_CAPI_EXPORT void TF_OperationGetAttrName(TF_Operation *oper, int i, char *output,
     TF_Status *status);
 
+// Adds an input behind the last one of a While, whose attr `T` must have been given room for it.
+//
+// Reports `TF_INTERNAL` for an operation of another type, `TF_OUT_OF_RANGE` if there is no such output, and
+// `TF_INVALID_ARGUMENT` if `T` leaves no room.
+TF_CAPI_EXPORT void TF_AddWhileInputHack(TF_Graph *graph, TF_Output new_src, TF_Operation *dst,
+    TF_Status *status);
+
 // Makes `new_src` feed an input, in place of the output that does. The types are checked when a session takes the
 // operation in, and so is that no cycle is closed.
 //

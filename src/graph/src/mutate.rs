@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use tfcore_base::{DType, Result, invalid, out_of_range};
+use tfcore_base::{DType, Result, internal, invalid, out_of_range};
 use tfcore_framework::{AttrValue, ShapeAndType, shape_from_proto, shape_ops, shape_to_proto};
 use tfcore_proto::{self as proto, cpp_shape_inference_result as inference};
 use tfcore_tensor::PartialShape;
@@ -99,13 +99,19 @@ impl Graph {
         Ok(())
     }
 
-    /// Adds a data input behind the last one of a node whose attrs have been given room for it.
+    /// Adds a data input behind the last one of a While whose attrs have been given room for it.
     ///
     /// # Errors
-    /// `OutOfRange` if there is no such output, `InvalidArgument` if the attrs leave no room.
-    pub fn add_input(&mut self, id: NodeId, source: OutputRef) -> Result<()> {
+    /// `Internal` for another op, `OutOfRange` if there is no such output, `InvalidArgument` if the attrs leave no room.
+    pub fn add_while_input(&mut self, id: NodeId, source: OutputRef) -> Result<()> {
         self.output_dtype(source)?;
         let node = self.node(id);
+        if !matches!(&*node.op.name, "While" | "StatelessWhile") {
+            return Err(internal!(
+                "dst argument to AddWhileEdgeHack should be a While op, got: {}",
+                node.name
+            ));
+        }
         let input = node.inputs.len();
         if input >= node.input_dtypes.len() {
             return Err(invalid!(
