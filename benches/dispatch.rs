@@ -51,10 +51,9 @@ fn session(graph: &Graph) -> Session {
 }
 
 fn run(session: &Session, feeds: &[(OutputRef, Tensor)], fetches: &[OutputRef]) {
-    let request =
-        Request { feeds: feeds.to_vec(), fetches: fetches.to_vec(), ..Request::default() };
-    let outcome = session.run(request).expect("a run");
-    assert_eq!(outcome.tensors.len(), fetches.len());
+    let request = Request::new(feeds.iter().cloned(), fetches);
+    let mut outcome = session.run(request).expect("a run");
+    assert_eq!(outcome.take_tensors().count(), fetches.len());
 }
 
 fn chain(len: usize) -> (Graph, OutputRef, OutputRef) {

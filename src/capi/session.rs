@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tfcore_base::{Result, invalid, not_found, unimplemented_error};
+use tfcore_framework::Value;
 use tfcore_graph::{NodeId, OutputRef};
 use tfcore_proto as proto;
-use tfcore_runtime::{Outcome, Request, Session, SessionConfig};
+use tfcore_runtime::{Inputs, Outcome, Request, Session, SessionConfig};
 use tfcore_tensor::Tensor;
 
 use super::graph::{SharedGraph, TF_Graph, TF_Operation, TF_Output};
@@ -277,12 +278,11 @@ pub unsafe extern "C" fn TF_SessionRun(
         let graph = &*session.graph;
         // SAFETY: as above.
         let request = unsafe {
+            let (feeds, values) = feeds(graph, inputs, input_values, count(ninputs, "ninputs")?)?;
             Request {
-                feeds: feeds(graph, inputs, input_values, count(ninputs, "ninputs")?)?,
-                fetches: slice(outputs, results.len(), "outputs")?
-                    .iter()
-                    .map(|&output| endpoint(output, graph))
-                    .collect::<Result<_>>()?,
+                feeds,
+                values,
+                fetches: endpoints(graph, slice(outputs, results.len(), "outputs")?)?,
                 targets: slice(target_opers, count(ntargets, "ntargets")?, "target_opers")?
                     .iter()
                     .map(|&oper| target(oper, graph))
@@ -303,24 +303,27 @@ pub unsafe extern "C" fn TF_SessionRun(
 /// # Safety
 /// The buffer must be null or live.
 pub(crate) unsafe fn hand_out(
-    outcome: Outcome,
+    mut outcome: Outcome,
     results: &mut [*mut TF_Tensor],
     run_metadata: *mut TF_Buffer,
 ) -> Result<()> {
     if !run_metadata.is_null() {
         let metadata = proto::RunMetadata {
-            step_stats: outcome.step_stats,
-            partition_graphs: outcome.partition_graphs,
+            step_stats: outcome.step_stats.take(),
+            partition_graphs: std::mem::take(&mut outcome.partition_graphs),
             ..Default::default()
         };
         // SAFETY: as the caller promises.
         unsafe { fill(run_metadata, &metadata)? };
     }
-    hand_out_tensors(outcome.tensors, results);
+    hand_out_tensors(outcome.take_tensors(), results);
     Ok(())
 }
 
-pub(crate) fn hand_out_tensors(tensors: Vec<Tensor>, results: &mut [*mut TF_Tensor]) {
+pub(crate) fn hand_out_tensors(
+    tensors: impl IntoIterator<Item = Tensor>,
+    results: &mut [*mut TF_Tensor],
+) {
     for (result, tensor) in results.iter_mut().zip(tensors) {
         *result = TF_Tensor::new(tensor);
     }
@@ -363,17 +366,28 @@ unsafe fn feeds(
     inputs: *const TF_Output,
     values: *const *mut TF_Tensor,
     len: usize,
-) -> Result<Vec<(OutputRef, Tensor)>> {
+) -> Result<(Vec<OutputRef>, Inputs)> {
     // SAFETY: as the caller promises.
     unsafe {
         let (inputs, values) = (slice(inputs, len, "inputs")?, slice(values, len, "input_values")?);
-        let pairs = inputs.iter().zip(values);
-        pairs
-            .map(|(&input, &value)| {
-                Ok((endpoint(input, graph)?, get(value, "input_values")?.tensor()?))
-            })
-            .collect()
+        let mut feeds = (Vec::with_capacity(len), Inputs::with_capacity(len));
+        for (&input, &value) in inputs.iter().zip(values) {
+            feeds.0.push(endpoint(input, graph)?);
+            feeds.1.push(Value::Tensor(get(value, "input_values")?.tensor()?));
+        }
+        Ok(feeds)
     }
+}
+
+/// # Safety
+/// The operations must be null or live.
+unsafe fn endpoints(graph: &SharedGraph, outputs: &[TF_Output]) -> Result<Vec<OutputRef>> {
+    let mut endpoints = Vec::with_capacity(outputs.len());
+    for &output in outputs {
+        // SAFETY: as the caller promises.
+        endpoints.push(unsafe { endpoint(output, graph)? });
+    }
+    Ok(endpoints)
 }
 
 /// A feed or a fetch.

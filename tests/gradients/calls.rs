@@ -108,9 +108,9 @@ fn at(output: OutputRef, index: usize) -> OutputRef {
 }
 
 fn run(session: &Session, feeds: &[(OutputRef, f64)], fetch: OutputRef) -> Result<f64> {
-    let feeds = feeds.iter().map(|&(x, value)| (x, Tensor::scalar(value))).collect();
-    let request = Request { feeds, fetches: vec![fetch], ..Default::default() };
-    session.run(request)?.tensors[0].scalar_value()
+    let feeds = feeds.iter().map(|&(x, value)| (x, Tensor::scalar(value)));
+    let mut outcome = session.run(Request::new(feeds, &[fetch]))?;
+    outcome.take_tensors().next().expect("one fetch").scalar_value()
 }
 
 /// Compares the derivatives of what `build` makes of two numbers with difference quotients.

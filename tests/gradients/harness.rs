@@ -217,9 +217,8 @@ impl Probe {
     }
 
     fn run(&self, inputs: &[(OutputRef, Tensor)], fetches: &[OutputRef]) -> Result<Vec<Tensor>> {
-        let request =
-            Request { feeds: inputs.to_vec(), fetches: fetches.to_vec(), ..Default::default() };
-        Ok(self.session.run(request)?.tensors)
+        let request = Request::new(inputs.iter().cloned(), fetches);
+        Ok(self.session.run(request)?.take_tensors().collect())
     }
 
     fn run_gradients(&self) -> Result<Vec<Option<Tensor>>> {

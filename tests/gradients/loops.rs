@@ -80,10 +80,10 @@ fn check(what: &str, at: [f64; 2], build: fn(&mut Graph, [OutputRef; 2]) -> Outp
     let session = Session::new(registry().clone(), &SessionConfig::default()).unwrap();
     session.extend(&graph).unwrap();
     let run = |at: [f64; 2], fetch: OutputRef| -> f64 {
-        let feeds = xs.iter().zip(at).map(|(&x, value)| (x, Tensor::scalar(value))).collect();
-        let request = Request { feeds, fetches: vec![fetch], ..Default::default() };
-        let outcome = session.run(request).unwrap_or_else(|error| panic!("{what}: {error}"));
-        outcome.tensors[0].scalar_value().unwrap()
+        let feeds = xs.iter().zip(at).map(|(&x, value)| (x, Tensor::scalar(value)));
+        let outcome = session.run(Request::new(feeds, &[fetch]));
+        let mut outcome = outcome.unwrap_or_else(|error| panic!("{what}: {error}"));
+        outcome.take_tensors().next().unwrap().scalar_value().unwrap()
     };
     for index in 0..2 {
         let mut ends = [at, at];

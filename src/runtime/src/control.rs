@@ -40,7 +40,7 @@ pub(crate) enum Control {
 }
 
 /// The inputs of a node, in its own hands.
-pub(crate) type Inputs = SmallVec<[Value; 3]>;
+pub type Inputs = SmallVec<[Value; 3]>;
 
 impl Control {
     /// What `node` does, if it is one of these ops or is called after a function. The functions are planned.

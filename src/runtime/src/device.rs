@@ -5,7 +5,7 @@ use std::ffi::CString;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
-use tfcore_framework::{ResourceManager, Step};
+use tfcore_framework::{Rendezvous, ResourceManager, Step, StepContainer};
 
 /// Bytes of memory that the reference reports for a CPU device, whatever the machine has.
 const CPU_MEMORY: i64 = 256 << 20;
@@ -63,7 +63,8 @@ impl OtherDevice {
             device: self.name.clone(),
             cancellation: first.cancellation.clone(),
             first: Some(first.clone()),
-            ..Step::default()
+            container: StepContainer::default(),
+            rendezvous: Rendezvous::default(),
         })
     }
 }

@@ -103,17 +103,22 @@ pub(crate) fn timed_out() -> tfcore_base::Error {
     deadline_exceeded!("Timed out waiting for notification")
 }
 
-/// Runs a plan on the fed tensors and returns the fetched ones.
+/// Runs a plan on the fed tensors and returns the fetched ones, every one a tensor.
 ///
 /// # Errors
 /// The first failing node's error, with its name.
-pub(crate) fn run(plan: &Arc<Plan>, feeds: Vec<Tensor>, run: &Arc<Run>) -> Result<Vec<Tensor>> {
-    let args = feeds.into_iter().map(Value::Tensor).collect();
-    let results = run_plan(plan, args, Exec::new(run)).map_err(|error| match run.cause.get() {
-        Some(cause) if error.code() == Code::Cancelled => cause.clone(),
-        _ => error,
-    })?;
-    results.into_iter().enumerate().map(|(index, value)| fetched(index, value)).collect()
+pub(crate) fn run(plan: &Arc<Plan>, feeds: Inputs, run: &Arc<Run>) -> Result<Outputs> {
+    let mut results =
+        run_plan(plan, feeds, Exec::new(run)).map_err(|error| match run.cause.get() {
+            Some(cause) if error.code() == Code::Cancelled => cause.clone(),
+            _ => error,
+        })?;
+    for (index, value) in results.iter_mut().enumerate() {
+        if !matches!(value, Value::Tensor(_)) {
+            *value = Value::Tensor(fetched(index, std::mem::take(value))?);
+        }
+    }
+    Ok(results)
 }
 
 /// Runs a function's plan on this thread.
@@ -180,10 +185,17 @@ fn run_straight(plan: &Plan, args: Inputs, exec: Exec<'_>) -> Result<Outputs> {
     for (slot, arg) in slots.values[body.args()].iter_mut().zip(args) {
         *slot = arg;
     }
-    let done = run_range(body, 0..body.nodes.len(), &mut slots, exec);
-    let results = body.results.iter().map(|&slot| slots.values[slot as usize].clone()).collect();
-    body.give_back(slots);
-    done.map(|()| results)
+    if let Err(error) = run_range(body, 0..body.nodes.len(), &mut slots, exec) {
+        body.give_back(slots);
+        return Err(error);
+    }
+    let results = body.results.iter().map(|&slot| {
+        let value = &mut slots.values[slot as usize];
+        if body.moves_results { std::mem::take(value) } else { value.clone() }
+    });
+    let results = results.collect();
+    body.give_back_done(slots);
+    Ok(results)
 }
 
 /// Runs some nodes of a body, one after the other.
@@ -477,13 +489,13 @@ pub(crate) mod tests {
     /// What both gears give for a plan fed with `x`.
     fn both_gears(graph: &Graph, plan: Plan, x: &Tensor) -> [Result<Vec<Tensor>>; 2] {
         let plan = Arc::new(plan);
-        let straight = run(&plan, vec![x.clone()], &run_of(graph, None));
+        let tensors = |results: Outputs| results.into_iter().map(|v| fetched(0, v)).collect();
+        let args = || [Value::Tensor(x.clone())].into_iter().collect();
+        let straight = run(&plan, args(), &run_of(graph, None)).and_then(tensors);
         let Gear::Parallel(dependencies) = &plan.gear else { return [straight.clone(), straight] };
         let pool = Arc::new(Pool::new(3));
         let run = run_of(graph, Some(pool.clone()));
-        let args = [Value::Tensor(x.clone())].into_iter().collect();
-        let results = parallel::run(&plan, dependencies, args, &pool, Exec::new(&run));
-        let tensors = |results: Outputs| results.into_iter().map(|v| fetched(0, v)).collect();
+        let results = parallel::run(&plan, dependencies, args(), &pool, Exec::new(&run));
         [straight, results.and_then(tensors)]
     }
 

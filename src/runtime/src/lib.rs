@@ -30,6 +30,7 @@ mod session;
 mod trace;
 
 pub use config::SessionConfig;
+pub use control::Inputs;
 pub use device::DeviceInfo;
 pub use life::reset;
 pub use named::{NamedRequest, NamedSession};

@@ -98,13 +98,14 @@ impl NamedSession {
         }
         let mut request = options;
         request.feeds.clear();
+        request.values.clear();
         {
             let graph = self.graph.lock();
             for (name, tensor) in feeds {
                 let output = tensor_of(&graph, &name)?;
                 // `x` and `x:0` are two names of one tensor.
-                if request.feeds.iter().all(|(fed, _)| *fed != output) {
-                    request.feeds.push((output, tensor));
+                if !request.feeds.contains(&output) {
+                    request.feed(output, tensor);
                 }
             }
             request.fetches =

@@ -81,6 +81,8 @@ pub(crate) struct Body {
     pub(crate) num_slots: usize,
     /// The slots of what the plan yields.
     pub(crate) results: Vec<u32>,
+    /// Whether results may be moved out: none is a constant or yielded twice.
+    pub(crate) moves_results: bool,
     /// Whether a value may be dead, so that nodes have to look.
     pub(crate) may_be_dead: bool,
     /// The slots of finished runs, to be used again.
@@ -112,6 +114,23 @@ impl Body {
     /// Takes slots back.
     pub(crate) fn give_back(&self, mut slots: Slots) {
         slots.values[self.constants.len()..].fill_with(Value::default);
+        self.keep(slots);
+    }
+
+    /// Takes the slots of a run back in which every node has done its part: it has dropped what it was the last to read, so
+    /// that only arguments that nobody reads and results are left.
+    pub(crate) fn give_back_done(&self, mut slots: Slots) {
+        slots.values[self.args()].fill_with(Value::default);
+        let results = self.results.iter().map(|&slot| slot as usize);
+        for slot in results.filter(|&slot| slot >= self.constants.len()) {
+            slots.values[slot] = Value::Absent;
+        }
+        let mut rest = slots.values[self.constants.len()..].iter();
+        debug_assert!(rest.all(|value| matches!(value, Value::Absent)), "a value was not dropped");
+        self.keep(slots);
+    }
+
+    fn keep(&self, slots: Slots) {
         let mut spare = self.spare.lock();
         if spare.len() < MAX_SPARE {
             spare.push(slots);

@@ -588,6 +588,8 @@ impl<'p> BodyBuilder<'p> {
             constants: self.constants,
             num_args: self.num_args,
             num_slots,
+            moves_results: results.iter().all(|&slot| slot >= num_constants)
+                && results.iter().collect::<HashSet<_>>().len() == results.len(),
             results,
             may_be_dead: self.may_be_dead,
             spare: Mutex::default(),

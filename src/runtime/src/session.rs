@@ -7,13 +7,16 @@ use std::time::{Duration, Instant};
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
 use tfcore_base::{Result, invalid, not_found, out_of_range};
-use tfcore_framework::{Cancellation, Registry, ResourceManager, Step};
+use tfcore_framework::{
+    Cancellation, Outputs, Registry, Rendezvous, ResourceManager, Step, StepContainer, Value,
+};
 use tfcore_graph::{Graph, Node, NodeId, OutputRef, is_valid_node_name};
 use tfcore_math::pool::Pool;
 use tfcore_proto as proto;
 use tfcore_tensor::{BufferPool, Tensor};
 
 use crate::config::SessionConfig;
+use crate::control::Inputs;
 use crate::device::{DeviceInfo, OtherDevice};
 use crate::executor::{self, Run};
 use crate::functions::Functions;
@@ -30,7 +33,9 @@ use crate::trace::Trace;
 /// What a client asks of a session.
 #[derive(Default)]
 pub struct Request {
-    pub feeds: Vec<(OutputRef, Tensor)>,
+    pub feeds: Vec<OutputRef>,
+    /// What the feeds are, in their order.
+    pub values: Inputs,
     pub fetches: Vec<OutputRef>,
     pub targets: Vec<NodeId>,
     /// Whether the times of all nodes are wanted.
@@ -43,14 +48,42 @@ pub struct Request {
     pub pool: i32,
 }
 
+impl Request {
+    /// A request for fetches, given feeds.
+    pub fn new(
+        feeds: impl IntoIterator<Item = (OutputRef, Tensor)>,
+        fetches: &[OutputRef],
+    ) -> Request {
+        let mut request = Request { fetches: fetches.to_vec(), ..Request::default() };
+        feeds.into_iter().for_each(|(output, tensor)| request.feed(output, tensor));
+        request
+    }
+
+    /// Gives an output a value.
+    pub fn feed(&mut self, output: OutputRef, tensor: Tensor) {
+        self.feeds.push(output);
+        self.values.push(Value::Tensor(tensor));
+    }
+}
+
 /// What a run yields.
 pub struct Outcome {
-    /// The fetched tensors, in order.
-    pub tensors: Vec<Tensor>,
+    /// The fetched tensors.
+    values: Outputs,
     /// The times of all nodes, if they were wanted.
     pub step_stats: Option<proto::StepStats>,
     /// A graph for each device that runs something, if they were wanted.
     pub partition_graphs: Vec<proto::GraphDef>,
+}
+
+impl Outcome {
+    /// The fetched tensors, in order; they are taken out.
+    pub fn take_tensors(&mut self) -> impl Iterator<Item = Tensor> + '_ {
+        self.values.drain(..).filter_map(|value| match value {
+            Value::Tensor(tensor) => Some(tensor),
+            _ => None,
+        })
+    }
 }
 
 /// Runs parts of a graph, and keeps the state of its variables.
@@ -183,12 +216,11 @@ impl Session {
     /// The request's, in the reference's words; else the first failing node's, with its name.
     pub fn run(&self, request: Request) -> Result<Outcome> {
         self.life.check()?;
-        let (feeds, tensors): (Vec<OutputRef>, Vec<Tensor>) = request.feeds.into_iter().unzip();
-        let Request { fetches, targets, trace, timeout, pool, .. } = request;
+        let Request { feeds, values, fetches, targets, trace, timeout, pool, .. } = request;
         let pool = self.pool(pool)?;
         let signature = Signature { feeds, fetches, targets, is_partial: false };
         let plan = self.plan(&signature, |nodes| check_request(nodes, &signature))?;
-        check_dtypes(&plan, &tensors)?;
+        check_dtypes(&plan, &values)?;
         let timeout = timeout.or(self.config.timeout);
         let step = self.new_step();
         let run = Arc::new(Run {
@@ -200,7 +232,7 @@ impl Session {
             functions: self.functions.clone(),
             cause: OnceLock::new(),
         });
-        let tensors = executor::run(&plan, tensors, &run)?;
+        let values = executor::run(&plan, values, &run)?;
         let nodes = || self.nodes.read().clone();
         let step_stats =
             run.trace.as_ref().map(|trace| trace.take_step_stats(&self.devices, &nodes()));
@@ -208,7 +240,7 @@ impl Session {
             true => self.partition_graphs(&signature)?,
             false => Vec::new(),
         };
-        Ok(Outcome { tensors, step_stats, partition_graphs })
+        Ok(Outcome { values, step_stats, partition_graphs })
     }
 
     /// The graphs that the devices run for a request.
@@ -285,7 +317,10 @@ impl Session {
             buffers: self.buffers.clone(),
             device: self.device.clone(),
             cancellation: Arc::new(Cancellation::child_of(&self.life.cancellation)),
-            ..Step::default()
+            // Not `..Step::default()`, which would make a pool and a manager to throw them away.
+            container: StepContainer::default(),
+            rendezvous: Rendezvous::default(),
+            first: None,
         })
     }
 
@@ -325,9 +360,11 @@ impl Session {
     }
 }
 
-fn check_dtypes(plan: &Plan, tensors: &[Tensor]) -> Result<()> {
-    for (index, (expected, tensor)) in plan.arg_dtypes.iter().zip(tensors).enumerate() {
-        if tensor.dtype() != *expected {
+fn check_dtypes(plan: &Plan, values: &[Value]) -> Result<()> {
+    for (index, (expected, value)) in plan.arg_dtypes.iter().zip(values).enumerate() {
+        if let Value::Tensor(tensor) = value
+            && tensor.dtype() != *expected
+        {
             let got = tensor.dtype();
             return Err(invalid!("Expects arg[{index}] to be {expected} but {got} is provided"));
         }
@@ -389,8 +426,8 @@ mod tests {
         let a = add(&mut graph, "Neg", "a", &[x]);
         let session = Session::new(registry(), &SessionConfig::default()).unwrap();
         let run = |feeds: &[(OutputRef, &Tensor)], fetches: &[OutputRef]| {
-            let feeds = feeds.iter().map(|&(to, tensor)| (to, tensor.clone())).collect();
-            session.run(Request { feeds, fetches: fetches.to_vec(), ..Default::default() })
+            let feeds = feeds.iter().map(|&(to, tensor)| (to, tensor.clone()));
+            session.run(Request::new(feeds, fetches))
         };
         let one = vector(&[1.0]);
         session.extend(&graph).unwrap();
@@ -399,8 +436,9 @@ mod tests {
         let b = add(&mut graph, "Neg", "b", &[a]);
         assert_eq!(run(&[(x, &one)], &[b]).err().unwrap().code(), Code::InvalidArgument);
         session.extend(&graph).unwrap();
-        let outcome = run(&[(x, &one)], &[b]).unwrap();
-        assert_eq!(outcome.tensors[0].as_slice::<f32>().unwrap(), [1.0]);
+        let mut outcome = run(&[(x, &one)], &[b]).unwrap();
+        let tensor = outcome.take_tensors().next().unwrap();
+        assert_eq!(tensor.as_slice::<f32>().unwrap(), [1.0]);
 
         let integer = Tensor::scalar(1i32);
         let beyond = OutputRef::new(a.node, 1);

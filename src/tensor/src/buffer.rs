@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use tfcore_base::{DType, Elem, Result, resource_exhausted};
 
-use crate::small::{self, MAX_SMALL};
+use crate::share::MAX_SMALL;
 use crate::{ResourceHandle, TString, Variant};
 
 /// The alignment of every buffer that the library allocates, in bytes.
@@ -65,20 +65,15 @@ impl Buffer {
             .ok_or_else(out_of_memory)?;
         let capacity = class_size(len);
         // A recycled byte may be no valid `bool`, and is no valid handle.
-        let mut pool = pool.filter(|_| dtype.is_plain() && dtype != DType::BOOL);
-        let is_small = capacity <= MAX_SMALL;
-        let data = match pool.filter(|_| !is_small).and_then(|pool| pool.take(capacity)) {
+        let is_pooled = dtype.is_plain() && dtype != DType::BOOL && capacity > MAX_SMALL;
+        let pool = pool.filter(|_| is_pooled);
+        let data = match pool.and_then(|pool| pool.take(capacity)) {
             Some(Block(data)) => data,
-            None if is_small => small::take(capacity),
             // SAFETY: the layout has a non-zero size.
             None => unsafe { alloc::alloc_zeroed(layout(capacity)) },
         };
         if data.is_null() {
             return Err(out_of_memory());
-        }
-        if is_small && pool.take().is_none() {
-            // SAFETY: the block has so many bytes.
-            unsafe { data.write_bytes(0, capacity) };
         }
         let elements = match dtype {
             // SAFETY: the block has room for `count` elements of the dtype.
@@ -110,6 +105,27 @@ impl Buffer {
     pub fn from_bytes(bytes: Bytes) -> Buffer {
         let data = bytes.as_ptr().cast_mut();
         Buffer { data, len: bytes.len(), owner: Owner::Bytes { _bytes: bytes } }
+    }
+
+    /// Makes a small buffer that nobody shares one for `len` bytes of a plain dtype; `cleared` if they must be zero.
+    pub(crate) fn begin_again(&mut self, dtype: DType, len: usize, cleared: bool) {
+        self.len = len;
+        // A recycled byte may be no valid `bool`.
+        if cleared || dtype == DType::BOOL {
+            // SAFETY: a small buffer is our own block of at least so many bytes.
+            unsafe { self.data.write_bytes(0, len) };
+        }
+    }
+
+    /// The size of the block if it is one that threads keep: small, our own, and without elements to drop.
+    #[inline]
+    pub(crate) fn small_capacity(&self) -> Option<usize> {
+        match self.owner {
+            Owner::Heap { capacity, pool: None, elements: None } if capacity <= MAX_SMALL => {
+                Some(capacity)
+            }
+            _ => None,
+        }
     }
 
     /// The length in bytes.
@@ -164,10 +180,6 @@ impl Drop for Buffer {
                 }
                 match pool {
                     Some(pool) => pool.give_back(Block(self.data), *capacity),
-                    // SAFETY: small blocks are taken there, with this capacity.
-                    None if *capacity <= MAX_SMALL => unsafe {
-                        small::give_back(self.data, *capacity)
-                    },
                     // SAFETY: the block was allocated with this layout.
                     None => unsafe { alloc::dealloc(self.data, layout(*capacity)) },
                 }
@@ -203,7 +215,7 @@ unsafe impl Send for Block {}
 const CLASSES: usize = 4 * 41;
 
 /// The size of the class that holds blocks of `len` bytes: at most a quarter larger.
-fn class_size(len: usize) -> usize {
+pub(crate) fn class_size(len: usize) -> usize {
     let len = len.max(ALIGNMENT);
     let step = (1usize << (usize::BITS - 1 - len.leading_zeros())) / 4;
     len.next_multiple_of(step.max(ALIGNMENT / 4)).next_multiple_of(ALIGNMENT)

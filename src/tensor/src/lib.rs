@@ -8,7 +8,7 @@ mod elems;
 mod handle;
 mod partial_shape;
 mod shape;
-mod small;
+mod share;
 mod tensor;
 mod tstring;
 

@@ -2,17 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
 
 use bytes::Bytes;
 use tfcore_base::{DType, Elem, Result, internal, invalid};
 
+use crate::share::Share;
 use crate::{ALIGNMENT, Buffer, BufferPool, Elems, ElemsMut, Lane, Shape};
 
 /// A dense, row-major array. Cloning shares the buffer.
 #[derive(Clone)]
 pub struct Tensor {
-    buffer: Arc<Buffer>,
+    buffer: Share,
     /// Where the elements begin in the buffer, in bytes.
     offset: usize,
     dtype: DType,
@@ -27,7 +27,7 @@ impl Tensor {
     /// `ResourceExhausted` if there is no memory of that size.
     pub fn allocate(dtype: DType, shape: Shape, pool: Option<&Arc<BufferPool>>) -> Result<Tensor> {
         let dtype = dtype.base();
-        let buffer = Arc::new(Buffer::allocate(dtype, shape.count(), pool)?);
+        let buffer = Share::allocate(dtype, shape.count(), pool)?;
         Ok(Tensor { buffer, offset: 0, dtype, shape })
     }
 
@@ -70,7 +70,7 @@ impl Tensor {
             ));
         }
         let aligned = (buffer.as_ptr() as usize).is_multiple_of(ALIGNMENT);
-        let tensor = Tensor { buffer: Arc::new(buffer), offset: 0, dtype, shape };
+        let tensor = Tensor { buffer: Share::new(buffer), offset: 0, dtype, shape };
         if aligned && tensor.has_valid_elements() { Ok(tensor) } else { tensor.copied_from_bytes() }
     }
 
@@ -84,7 +84,7 @@ impl Tensor {
     /// # Safety
     /// The buffer must hold `shape.count()` valid, 8-byte aligned elements of `dtype`.
     pub unsafe fn from_client_elements(dtype: DType, shape: Shape, buffer: Buffer) -> Tensor {
-        Tensor { buffer: Arc::new(buffer), offset: 0, dtype, shape }
+        Tensor { buffer: Share::new(buffer), offset: 0, dtype, shape }
     }
 
     /// Bytes of a client may be no `bool`: then any bit set means true.
@@ -149,7 +149,7 @@ impl Tensor {
         self.count() * self.dtype.size()
     }
 
-    pub fn buffer(&self) -> &Arc<Buffer> {
+    pub fn buffer(&self) -> &Buffer {
         &self.buffer
     }
 
@@ -162,17 +162,12 @@ impl Tensor {
     /// Whether nobody else holds the buffer and the library may write it.
     #[inline]
     pub fn is_exclusive(&self) -> bool {
-        let is_last = self.buffer.is_ours() && Arc::strong_count(&self.buffer) == 1;
-        if is_last {
-            // Whoever held the buffer before may have read it on another thread; those reads come first.
-            fence(Ordering::Acquire);
-        }
-        is_last
+        self.buffer.is_ours() && self.buffer.is_last()
     }
 
     /// Whether two tensors share their buffer.
     pub fn shares_buffer(&self, other: &Tensor) -> bool {
-        Arc::ptr_eq(&self.buffer, &other.buffer)
+        self.buffer.is_of(&other.buffer)
     }
 
     #[inline]
