@@ -10,6 +10,7 @@ mod blocking;
 mod cancellation;
 mod convert;
 mod elementwise;
+mod forward;
 pub mod geometry;
 mod gradient;
 mod gradient_ops;
@@ -49,13 +50,15 @@ pub use convert::{full_shape_from_proto, shape_from_proto, shape_to_proto};
 pub use elementwise::{
     Binary, BinaryForm, BinaryKernel, BinaryLoop, Unary, UnaryForm, UnaryKernel, UnaryLoop,
 };
+pub use forward::Forward;
 pub use gradient::{
     Gradient, GradientBuilder, GradientContext, GradientFn, GradientNode, GradientScope, Gradients,
     NodeRequest, Operand, Output,
 };
 pub use inference::{HandleData, InferenceContext, Operands, ShapeAndType, shape_from_tensor};
 pub use kernel::{
-    InputSlot, Kernel, KernelInit, OpContext, Step, Value, for_each_part, kernel, matching,
+    InputSlot, Kernel, KernelInit, OpContext, ScalarKernel, Step, Value, for_each_part, kernel,
+    matching,
 };
 pub use op_def::{ArgDef, ArgKind, AttrDef, OpDef};
 pub use op_spec::OpSpec;

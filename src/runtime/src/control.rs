@@ -272,6 +272,8 @@ pub(crate) struct Loop {
     exits: Vec<bool>,
     /// For each variable, whether its next value may be moved: nobody else wants it.
     moves: Vec<bool>,
+    /// Whether all may: then no next value is a variable itself, and each can go straight to its place.
+    all_move: bool,
     /// The dtypes of the variables of a While.
     dtypes: Vec<DType>,
 }
@@ -283,8 +285,9 @@ impl Loop {
         let moves = next.iter().enumerate().map(|(index, slot)| {
             *slot >= outputs && !next[index + 1..].contains(slot) && *slot != body.results[0]
         });
-        let moves = moves.collect();
-        Loop { body, split, exits, moves, dtypes: Vec::new() }
+        let moves: Vec<bool> = moves.collect();
+        let all_move = moves.iter().all(|&moves| moves);
+        Loop { body, split, exits, moves, all_move, dtypes: Vec::new() }
     }
 
     /// Notes the dtypes of the variables.
@@ -327,6 +330,12 @@ impl Loop {
             }
             run_range(body, self.split..body.nodes.len(), slots, exec)?;
             exec.check()?;
+            if self.all_move {
+                for (var, &slot) in args.clone().zip(&body.results[1..]) {
+                    slots.values[var] = std::mem::take(&mut slots.values[slot as usize]);
+                }
+                continue;
+            }
             for (&slot, &moves) in body.results[1..].iter().zip(&self.moves) {
                 let value = &mut slots.values[slot as usize];
                 next.push(if moves { std::mem::take(value) } else { value.clone() });

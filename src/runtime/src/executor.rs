@@ -211,10 +211,22 @@ pub(crate) fn run_range(
     // Where a panic happened; one guard for all nodes costs them nothing.
     let mut at = range.start;
     let end = range.end;
+    // A trace is of nodes.
+    let mut groups = if exec.run.trace.is_some() { &[] } else { body.scalars.from(at) };
     let mut go_on = || -> Result<()> {
         while at < end {
             exec.check()?;
             let node = &body.nodes[at];
+            if let Some((group, rest)) = groups.split_first()
+                && group.nodes().start == at
+            {
+                groups = rest;
+                let done = body.scalars.run(group, slots);
+                if done.map_err(|error| error.at_node(&node.name))? {
+                    at = group.nodes().end;
+                    continue;
+                }
+            }
             if body.may_be_dead && is_dead(node, slots) {
                 slots.dead[at] = true;
                 // In a loop they may still hold what they were in the last iteration.

@@ -8,9 +8,11 @@ use smallvec::SmallVec;
 use tfcore_base::DType;
 use tfcore_framework::{InputSlot, Kernel, OpDef, Value};
 use tfcore_graph::Name;
+use tfcore_tensor::Scalar;
 
 use crate::control::Control;
 use crate::dataflow::Dataflow;
+use crate::scalars::ScalarGroups;
 
 /// What a node of a plan does.
 pub(crate) enum Action {
@@ -85,6 +87,8 @@ pub(crate) struct Body {
     pub(crate) moves_results: bool,
     /// Whether a value may be dead, so that nodes have to look.
     pub(crate) may_be_dead: bool,
+    /// The nodes that run on bare scalars where they can.
+    pub(crate) scalars: ScalarGroups,
     /// The slots of finished runs, to be used again.
     pub(crate) spare: Mutex<Vec<Slots>>,
 }
@@ -98,6 +102,8 @@ pub(crate) struct Slots {
     pub(crate) values: Vec<Value>,
     /// For each node whether it was dead, if the body asks.
     pub(crate) dead: Vec<bool>,
+    /// The registers of scalar groups.
+    pub(crate) scalars: Vec<Scalar>,
 }
 
 impl Body {
@@ -108,7 +114,11 @@ impl Body {
         }
         let mut values = self.constants.clone();
         values.resize(self.num_slots, Value::Absent);
-        Slots { values, dead: vec![false; if self.may_be_dead { self.nodes.len() } else { 0 }] }
+        Slots {
+            values,
+            dead: vec![false; if self.may_be_dead { self.nodes.len() } else { 0 }],
+            scalars: vec![Scalar::default(); self.scalars.num_registers()],
+        }
     }
 
     /// Takes slots back.

@@ -18,6 +18,7 @@ use crate::lift::{Item, LiftedLoop, lift};
 use crate::place::{CallSite, Placement};
 use crate::plan::{Action, Body, Dependencies, Gear, Plan, PlanNode, RefInput};
 use crate::prune::needed_nodes;
+use crate::scalars::ScalarGroups;
 
 /// Kernels by node: a node has one kernel, whichever plans it is in, because kernels may hold state.
 pub(crate) type Kernels = Mutex<HashMap<NodeId, Arc<dyn Kernel>>>;
@@ -523,19 +524,20 @@ impl<'p> BodyBuilder<'p> {
         let num_args = self.num_args as u32;
         let vars: Vec<u32> = (0..num_vars as u32).collect();
         let invariants: Vec<u32> = (num_vars as u32..num_args).collect();
-        self.finish_with(results, &[(usize::MAX, &invariants), (split, &vars)]).0
+        self.finish_with(results, split, &[(usize::MAX, &invariants), (split, &vars)]).0
     }
 
     /// The body, and for each node those that it waits for.
     fn finish(self, results: &[OutputRef]) -> (Body, Vec<SmallVec<[u32; 4]>>) {
         let results: Vec<Place> = results.iter().map(|result| self.places[result]).collect();
-        self.finish_with(&results, &[])
+        self.finish_with(&results, 0, &[])
     }
 
-    /// `kept` names slots of arguments that are read before the node of a number runs, by somebody else.
+    /// Between the nodes before `split` and the others there may be a pause. `kept` names slots of arguments that are read before the node of a number runs, by somebody else.
     fn finish_with(
         self,
         results: &[Place],
+        split: usize,
         kept: &[(usize, &[u32])],
     ) -> (Body, Vec<SmallVec<[u32; 4]>>) {
         let num_constants = self.constants.len() as u32;
@@ -584,6 +586,7 @@ impl<'p> BodyBuilder<'p> {
         nodes.reverse();
         waits_for.reverse();
         let body = Body {
+            scalars: ScalarGroups::new(&nodes, split, self.may_be_dead),
             nodes,
             constants: self.constants,
             num_args: self.num_args,
