@@ -13,6 +13,7 @@ use crate::functions::Function;
 use crate::map::Map;
 use crate::plan::{Body, Slots};
 use crate::planner::Planner;
+use crate::scalars::ScalarLoop;
 
 /// What a node with plans of its own does.
 pub(crate) enum Control {
@@ -274,6 +275,8 @@ pub(crate) struct Loop {
     moves: Vec<bool>,
     /// Whether all may: then no next value is a variable itself, and each can go straight to its place.
     all_move: bool,
+    /// The loop on bare scalars, if it is nothing but arithmetic.
+    scalars: Option<ScalarLoop>,
     /// The dtypes of the variables of a While.
     dtypes: Vec<DType>,
 }
@@ -287,7 +290,8 @@ impl Loop {
         });
         let moves: Vec<bool> = moves.collect();
         let all_move = moves.iter().all(|&moves| moves);
-        Loop { body, split, exits, moves, all_move, dtypes: Vec::new() }
+        let scalars = ScalarLoop::new(&body, split);
+        Loop { body, split, exits, moves, all_move, scalars, dtypes: Vec::new() }
     }
 
     /// Notes the dtypes of the variables.
@@ -318,6 +322,12 @@ impl Loop {
         let (body, args) = (&self.body, self.body.args());
         for (slot, input) in slots.values[args.clone()].iter_mut().zip(inputs) {
             *slot = input;
+        }
+        // A trace is of nodes.
+        if let (Some(scalars), None) = (&self.scalars, &exec.run.trace)
+            && scalars.run(&mut slots.values, || exec.check())?
+        {
+            return Ok(());
         }
         let mut next: SmallVec<[Value; 8]> = SmallVec::new();
         loop {

@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use tfcore_base::Result;
+use tfcore_base::{DType, Result};
 use tfcore_framework::{ScalarKernel, Value};
 use tfcore_tensor::{Scalar, Shape, Tensor};
 
-use crate::plan::{Action, PlanNode, Slots};
+use crate::plan::{Action, Body, PlanNode, Slots};
 
 /// So many nodes a group has at most: their scalars stay in the first-level cache.
 const MAX_NODES: usize = 256;
@@ -94,21 +94,7 @@ impl ScalarGroups {
         let nodes_range = start..start + kernels.len();
         let members = &nodes[nodes_range.clone()];
         let outputs = members[0].output..members[0].output + members.len() as u32;
-        let mut registers: HashMap<u32, u16> = HashMap::new();
-        for slot in members.iter().flat_map(|node| &node.inputs).map(|input| input.slot) {
-            if !outputs.contains(&slot) && !registers.contains_key(&slot) {
-                registers.insert(slot, (self.loads.len() - loads) as u16);
-                self.loads.push(slot);
-            }
-        }
-        let first = self.loads.len() - loads;
-        for (index, (node, (kernel, zero))) in members.iter().zip(kernels.drain(..)).enumerate() {
-            let register =
-                |at: usize| registers[&node.inputs.get(at).unwrap_or(&node.inputs[0]).slot];
-            let inputs = [register(0), register(1), register(2)];
-            self.code.push(Instruction { kernel, inputs, zero });
-            registers.insert(node.output, (first + index) as u16);
-        }
+        let registers = assemble(members, kernels, &mut self.loads, &mut self.code, loads);
         // Each node has one output, and nothing else is in between.
         let dropped = members.iter().flat_map(|node| node.drops.iter().copied());
         let (inner, outer): (Vec<u32>, Vec<u32>) = dropped.partition(|slot| outputs.contains(slot));
@@ -142,18 +128,11 @@ impl ScalarGroups {
     /// `ResourceExhausted` if there is no memory for a result.
     pub(crate) fn run(&self, group: &Group, slots: &mut Slots) -> Result<bool> {
         let (values, registers) = (&mut slots.values, &mut slots.scalars);
-        for (register, &slot) in registers.iter_mut().zip(&self.loads[group.loads.clone()]) {
-            let Value::Tensor(tensor) = &values[slot as usize] else { return Ok(false) };
-            let Some(scalar) = Scalar::of(tensor) else { return Ok(false) };
-            *register = scalar;
-        }
-        for (index, instruction) in self.code[group.code.clone()].iter().enumerate() {
-            let (before, behind) = registers.split_at_mut(group.loads.len() + index);
-            let inputs = instruction.inputs.map(|register| &before[usize::from(register)]);
-            behind[0] = instruction.zero;
-            if !instruction.kernel.apply(inputs, &mut behind[0]) {
-                return Ok(false);
-            }
+        let code = &self.code[group.code.clone()];
+        if !load(&self.loads[group.loads.clone()], values, registers)
+            || !execute(code, group.loads.len(), registers)
+        {
+            return Ok(false);
         }
         for store in &self.stores[group.stores.clone()] {
             let scalar = &registers[usize::from(store.register)];
@@ -168,6 +147,127 @@ impl ScalarGroups {
             dead.fill(false);
         }
         Ok(true)
+    }
+}
+
+/// Turns nodes into instructions that follow on what is loaded from `first` on; adds what they load. Returns the register
+/// of each slot.
+fn assemble(
+    nodes: &[PlanNode],
+    kernels: &mut Vec<(Arc<dyn ScalarKernel>, Scalar)>,
+    loads: &mut Vec<u32>,
+    code: &mut Vec<Instruction>,
+    first: usize,
+) -> HashMap<u32, u16> {
+    let outputs = nodes.first().map_or(0..0, |node| node.output..node.output + nodes.len() as u32);
+    let mut registers: HashMap<u32, u16> = HashMap::new();
+    registers.extend(loads[first..].iter().copied().zip(0..));
+    for slot in nodes.iter().flat_map(|node| &node.inputs).map(|input| input.slot) {
+        if !outputs.contains(&slot) && !registers.contains_key(&slot) {
+            registers.insert(slot, (loads.len() - first) as u16);
+            loads.push(slot);
+        }
+    }
+    let num_loads = loads.len() - first;
+    for (index, (node, (kernel, zero))) in nodes.iter().zip(kernels.drain(..)).enumerate() {
+        let register = |at: usize| registers[&node.inputs.get(at).unwrap_or(&node.inputs[0]).slot];
+        let inputs = [register(0), register(1), register(2)];
+        code.push(Instruction { kernel, inputs, zero });
+        registers.insert(node.output, (num_loads + index) as u16);
+    }
+    registers
+}
+
+/// Fills the first registers with the values of slots. Returns whether all are scalars.
+fn load(slots: &[u32], values: &[Value], registers: &mut [Scalar]) -> bool {
+    slots.iter().zip(registers).all(|(&slot, register)| {
+        let Value::Tensor(tensor) = &values[slot as usize] else { return false };
+        let scalar = Scalar::of(tensor);
+        *register = scalar.unwrap_or_default();
+        scalar.is_some()
+    })
+}
+
+/// Runs instructions whose results go to the registers from `first` on. Returns whether all had a result.
+fn execute(code: &[Instruction], first: usize, registers: &mut [Scalar]) -> bool {
+    code.iter().enumerate().all(|(index, instruction)| {
+        let (before, behind) = registers.split_at_mut(first + index);
+        let inputs = instruction.inputs.map(|register| &before[usize::from(register)]);
+        behind[0] = instruction.zero;
+        instruction.kernel.apply(inputs, &mut behind[0])
+    })
+}
+
+/// A loop that is nothing but arithmetic on scalars: its variables stay in registers from the first iteration to the last.
+pub(crate) struct ScalarLoop {
+    /// The variables, and whatever else the loop reads.
+    loads: Vec<u32>,
+    code: Vec<Instruction>,
+    /// So many instructions belong to the condition.
+    split: usize,
+    predicate: u16,
+    /// Where the next values of the variables are.
+    next: Vec<u16>,
+}
+
+impl ScalarLoop {
+    /// The loop of a body whose first arguments are the variables and whose results are the condition and the variables' next
+    /// values; `None` if it consists of other nodes too.
+    pub(crate) fn new(body: &Body, split: usize) -> Option<ScalarLoop> {
+        let (first, results) = (body.args().start as u32, &body.results);
+        let mut kernels: Vec<_> = body.nodes.iter().map_while(scalar_kernel).collect();
+        if kernels.len() < body.nodes.len() || body.nodes.len() > MAX_NODES || body.may_be_dead {
+            return None;
+        }
+        let mut loads: Vec<u32> = (first..first + results.len() as u32 - 1).collect();
+        let computed = body.args().end as u32;
+        loads.extend(results.iter().copied().filter(|&slot| slot < computed));
+        loads.sort_unstable_by_key(|&slot| (slot < first, slot));
+        loads.dedup();
+        let mut code = Vec::new();
+        let registers = assemble(&body.nodes, &mut kernels, &mut loads, &mut code, 0);
+        let mut results = results.iter().map(|slot| registers.get(slot).copied());
+        let predicate = results.next()??;
+        Some(ScalarLoop { loads, code, split, predicate, next: results.collect::<Option<_>>()? })
+    }
+
+    /// Runs iterations as long as the condition holds and `go_on` has no objection, and puts the variables back to their slots.
+    /// Returns whether the loop is over; if not, the variables are those of the iteration that is to come.
+    ///
+    /// # Errors
+    /// What `go_on` says; `ResourceExhausted` if there is no memory for a result.
+    pub(crate) fn run(&self, values: &mut [Value], go_on: impl Fn() -> Result<()>) -> Result<bool> {
+        let mut registers = vec![Scalar::default(); self.loads.len() + self.code.len()];
+        if !load(&self.loads, values, &mut registers) {
+            return Ok(false);
+        }
+        let (cond, body) = self.code.split_at(self.split);
+        let mut next = vec![Scalar::default(); self.next.len()];
+        let is_over = loop {
+            go_on()?;
+            if !execute(cond, self.loads.len(), &mut registers) {
+                break false;
+            }
+            let predicate = &registers[usize::from(self.predicate)];
+            if predicate.dtype() != DType::BOOL {
+                break false;
+            }
+            if !predicate.elems().typed::<bool>()[0] {
+                break true;
+            }
+            if !execute(body, self.loads.len() + self.split, &mut registers) {
+                break false;
+            }
+            for (next, &register) in next.iter_mut().zip(&self.next) {
+                *next = registers[usize::from(register)];
+            }
+            registers[..next.len()].copy_from_slice(&next);
+        };
+        for (&slot, scalar) in self.loads.iter().zip(&registers[..next.len()]) {
+            let spare = std::mem::take(&mut values[slot as usize]);
+            values[slot as usize] = Value::Tensor(tensor_of(scalar, Some(spare))?);
+        }
+        Ok(is_over)
     }
 }
 
@@ -196,4 +296,162 @@ fn tensor_of(scalar: &Scalar, spare: Option<Value>) -> Result<Tensor> {
     let mut tensor = Tensor::zeros(scalar.dtype(), Shape::scalar())?;
     scalar.store(&mut tensor);
     Ok(tensor)
+}
+
+#[cfg(test)]
+mod tests {
+    use tfcore_base::invalid;
+    use tfcore_framework::{Binary, Forward, Registry, Unary};
+    use tfcore_graph::OutputRef;
+
+    use super::*;
+    use crate::executor::tests::{plan_of, run_of};
+    use crate::executor::{fetched, run};
+    use crate::loop_tests::{COUNT, graph};
+
+    struct Arithmetic<const OP: char>;
+
+    impl Binary<f32> for Arithmetic<'+'> {
+        type Out = f32;
+
+        fn apply(x: f32, y: f32) -> f32 {
+            x + y
+        }
+    }
+
+    impl Binary<f32> for Arithmetic<'/'> {
+        type Out = f32;
+        const CHECK: Option<fn(&[f32], &[f32]) -> Result<()>> =
+            Some(
+                |_, divisors| {
+                    if divisors.contains(&0.0) { Err(invalid!("division by zero")) } else { Ok(()) }
+                },
+            );
+
+        fn apply(x: f32, y: f32) -> f32 {
+            x / y
+        }
+    }
+
+    impl Binary<f32> for Arithmetic<'<'> {
+        type Out = bool;
+
+        fn apply(x: f32, y: f32) -> bool {
+            x < y
+        }
+    }
+
+    impl Unary<f32> for Arithmetic<'-'> {
+        type Out = f32;
+
+        fn apply(x: f32) -> f32 {
+            -x
+        }
+    }
+
+    fn registry() -> Arc<Registry> {
+        let mut registry = Registry::new();
+        registry.op("Placeholder").compute(|_| Err(invalid!("not fed")));
+        registry.op("AddV2").binary::<Arithmetic<'+'>, (f32,)>();
+        registry.op("Div").binary::<Arithmetic<'/'>, (f32,)>();
+        registry.op("Less").binary::<Arithmetic<'<'>, (f32,)>();
+        registry.op("Neg").unary::<Arithmetic<'-'>, (f32,)>();
+        registry.op("Identity").cpu(|_| Ok(Box::new(Forward)));
+        Arc::new(registry)
+    }
+
+    /// Runs a graph three times, as scalars and as vectors, since both must give the same; the slots are the same ones.
+    fn values(lines: &str, feeds: &[(&str, f32)], fetches: &[&str]) -> Result<Vec<f32>> {
+        let graph = graph(registry(), lines);
+        let output = |name: &&str| OutputRef::new(graph.find(name).unwrap(), 0);
+        let args: Vec<OutputRef> = feeds.iter().map(|(name, _)| output(name)).collect();
+        let plan =
+            Arc::new(plan_of(&graph, &args, &fetches.iter().map(output).collect::<Vec<_>>()));
+        let run_with = |shape: &Shape| {
+            let feed = |(_, value): &(&str, f32)| {
+                Value::Tensor(Tensor::from_slice(shape.clone(), &[*value]).unwrap())
+            };
+            let results = run(&plan, feeds.iter().map(feed).collect(), &run_of(&graph, None))?;
+            let value = |result: Value| -> f32 {
+                let tensor = fetched(0, result).unwrap();
+                assert_eq!(tensor.shape(), shape);
+                tensor.as_slice().unwrap()[0]
+            };
+            Ok(results.into_iter().map(value).collect::<Vec<f32>>())
+        };
+        let shapes = [Shape::scalar(), Shape::vector(1), Shape::scalar()];
+        // A loop's condition must be a scalar.
+        let shapes = &shapes[..if lines.contains("Less") { 1 } else { 3 }];
+        let [first, others @ ..] = &shapes.iter().map(run_with).collect::<Vec<_>>()[..] else {
+            panic!()
+        };
+        for other in others {
+            assert_eq!(first.as_ref().ok(), other.as_ref().ok());
+        }
+        first.clone()
+    }
+
+    #[test]
+    fn a_group_makes_tensors_of_what_others_read() {
+        let lines = "
+            x Placeholder
+            y Placeholder
+            a AddV2 x y
+            b Neg a
+            same Identity b
+            c AddV2 same a
+            d AddV2 c x";
+        let feeds = [("x", 2.0), ("y", 3.0)];
+        assert_eq!(values(lines, &feeds, &["d"]).unwrap(), [2.0]);
+        assert_eq!(values(lines, &feeds, &["b", "d", "b"]).unwrap(), [-5.0, 2.0, -5.0]);
+        // Results may be fed, and whatever is fed may be fetched by way of an op.
+        assert_eq!(values(lines, &[("a", 7.0), ("x", 1.0)], &["same", "d"]).unwrap(), [-7.0, 1.0]);
+    }
+
+    #[test]
+    fn a_node_that_complains_is_named() {
+        let lines = "
+            x Placeholder
+            y Placeholder
+            a AddV2 x y
+            b Div x a
+            c AddV2 b x";
+        assert_eq!(values(lines, &[("x", 2.0), ("y", 2.0)], &["c", "a"]).unwrap(), [2.5, 4.0]);
+        let error = values(lines, &[("x", 2.0), ("y", -2.0)], &["c", "a"]).unwrap_err();
+        assert_eq!(error.message(), "division by zero\n\t [[{{node b}}]]");
+    }
+
+    #[test]
+    fn long_chains_are_cut_into_groups() {
+        let mut lines = "x Placeholder\n a0 AddV2 x x\n".to_string();
+        for index in 1..=3 * MAX_NODES {
+            lines += &format!("a{index} AddV2 a{} x\n", index - 1);
+        }
+        let last = format!("a{}", 3 * MAX_NODES);
+        let expected = (3 * MAX_NODES + 2) as f32;
+        assert_eq!(values(&lines, &[("x", 1.0)], &[&last]).unwrap(), [expected]);
+    }
+
+    #[test]
+    fn loops_of_arithmetic_keep_their_variables_in_registers() {
+        let feeds = |n| [("i", 0.0), ("n", n), ("one", 1.0)];
+        for (n, expected) in [(0.0, [0.0, 0.0]), (1.0, [1.0, 1.0]), (10.0, [10.0, 55.0])] {
+            assert_eq!(values(COUNT, &feeds(n), &["exit_i", "exit_sum"]).unwrap(), expected);
+        }
+        // `i, sum = sum + 1, i`: a variable becomes what another one was.
+        let swapped = COUNT
+            .replace("add AddV2 switch_i:1", "add AddV2 switch_sum:1")
+            .replace("next_sum NextIteration sum", "next_sum NextIteration switch_i:1");
+        let expected = [4.0, 3.0];
+        assert_eq!(values(&swapped, &feeds(4.0), &["exit_i", "exit_sum"]).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_loop_whose_node_complains_fails_with_its_name() {
+        // `sum = sum / (i - 3)`, by way of `i + one` with `i` from -3 on.
+        let lines = COUNT.replace("sum AddV2 switch_sum:1 add", "sum Div switch_sum:1 add");
+        let feeds = [("i", -3.0), ("n", 5.0), ("one", 1.0)];
+        let error = values(&lines, &feeds, &["exit_sum"]).unwrap_err();
+        assert_eq!(error.message(), "division by zero\n\t [[{{node sum}}]]");
+    }
 }

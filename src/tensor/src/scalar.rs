@@ -34,7 +34,7 @@ impl Scalar {
     #[inline]
     pub fn of(tensor: &Tensor) -> Option<Scalar> {
         let dtype = tensor.dtype();
-        if tensor.rank() != 0 || !dtype.is_plain() {
+        if tensor.rank() != 0 || matches!(dtype, DType::STRING | DType::RESOURCE | DType::VARIANT) {
             return None;
         }
         let data = tensor.data();
