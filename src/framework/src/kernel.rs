@@ -37,6 +37,11 @@ pub trait ScalarKernel: Send + Sync {
     /// Sets the output, which has its dtype already. Missing inputs are whatever the first is. Returns whether there
     /// is a result; if not, [`Kernel::compute`] says what is wrong.
     fn apply(&self, inputs: [&Scalar; 3], out: &mut Scalar) -> bool;
+
+    /// Whether there is anything to compute, so that it pays to keep away from tensors.
+    fn is_arithmetic(&self) -> bool {
+        true
+    }
 }
 
 impl<F> Kernel for F

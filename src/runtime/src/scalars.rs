@@ -86,8 +86,8 @@ impl ScalarGroups {
         start: usize,
         kernels: &mut Vec<(Arc<dyn ScalarKernel>, Scalar)>,
     ) {
-        if kernels.is_empty() {
-            return;
+        if !kernels.iter().any(|(kernel, _)| kernel.is_arithmetic()) {
+            return kernels.clear();
         }
         let (loads, code) = (self.loads.len(), self.code.len());
         let (stores, drops) = (self.stores.len(), self.drops.len());
