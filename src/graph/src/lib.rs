@@ -34,6 +34,7 @@ mod name_table;
 mod names;
 mod node;
 mod partial_value;
+mod reach;
 mod refine;
 mod repeatable;
 mod tensor_ref;
