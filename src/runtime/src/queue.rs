@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
+use tfcore_framework::sync::{Condvar, Mutex, thread_local};
 use tfcore_math::pool::Pool;
 
 /// A node that is ready, or the continuation of one that has waited. What it pushes, it pushes at its end.
@@ -30,8 +30,9 @@ struct Jobs {
 }
 
 thread_local! {
-    /// The queue of which this thread runs a job, the innermost one; it looks for the next when that ends.
-    static WITHIN: Cell<*const Queue> = Cell::new(std::ptr::null());
+    /// The address of the queue of which this thread runs a job, the innermost one, or 0. The thread looks for the next job when
+    /// that ends.
+    static WITHIN: Cell<usize> = Cell::default();
 }
 
 impl Queue {
@@ -55,8 +56,12 @@ impl Queue {
 
     /// How many threads look for a job soon: drivers without one, and this thread if it is inside one.
     fn coming(&self, jobs: &Jobs) -> usize {
-        let is_within = WITHIN.with(|within| std::ptr::eq(within.get(), self));
+        let is_within = WITHIN.with(|within| within.get() == self.address());
         jobs.drivers - jobs.busy + usize::from(is_within)
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     /// Has a thread of the pool run what waits. It is spared where it is behind, unless nobody else comes.
@@ -138,12 +143,12 @@ impl Queue {
 
 /// Notes that this thread runs a job of a queue, as long as it lives.
 struct Within {
-    outer: *const Queue,
+    outer: usize,
 }
 
 impl Within {
     fn new(queue: &Queue) -> Within {
-        Within { outer: WITHIN.with(|within| within.replace(queue)) }
+        Within { outer: WITHIN.with(|within| within.replace(queue.address())) }
     }
 }
 
@@ -153,7 +158,7 @@ impl Drop for Within {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::mpsc;
@@ -254,5 +259,122 @@ mod tests {
         queue.push(chain(queue.clone(), 3, threads));
         queue.leave();
         assert!(seen.iter().eq([thread::current().id(); 4]));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::thread;
+    use tfcore_framework::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    /// A job that has been done, for those who drive or wait within another job.
+    #[derive(Default)]
+    struct Flag {
+        is_set: AtomicBool,
+        lock: Mutex<()>,
+        changed: Condvar,
+    }
+
+    impl Flag {
+        /// The job that sets it, once.
+        fn job(self: &Arc<Self>, queue: &Arc<Queue>) -> Job {
+            let (flag, queue) = (self.clone(), queue.clone());
+            Box::new(move || {
+                assert!(!flag.is_set.swap(true, Ordering::AcqRel));
+                drop(flag.lock.lock());
+                flag.changed.notify_all();
+                queue.wake();
+            })
+        }
+
+        fn is_set(&self) -> bool {
+            self.is_set.load(Ordering::Acquire)
+        }
+
+        fn wait(&self) {
+            let mut lock = self.lock.lock();
+            while !self.is_set() {
+                self.changed.wait(&mut lock);
+            }
+        }
+    }
+
+    #[test]
+    fn a_driver_runs_what_others_push() {
+        loom::model(|| {
+            let queue = Queue::new(None);
+            let flags = [(); 2].map(|()| Arc::new(Flag::default()));
+            let pushers = flags.each_ref().map(|flag| {
+                let (queue, job) = (queue.clone(), flag.job(&queue));
+                thread::spawn(move || queue.push(job))
+            });
+            assert!(queue.drive(None, &|| flags.iter().all(|flag| flag.is_set())));
+            pushers.into_iter().for_each(|pusher| pusher.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn what_happens_elsewhere_wakes_a_driver() {
+        loom::model(|| {
+            let queue = Queue::new(None);
+            let flag = Arc::new(Flag::default());
+            let elsewhere = thread::spawn(flag.job(&queue));
+            assert!(queue.drive(None, &|| flag.is_set()));
+            elsewhere.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_driver_that_leaves_takes_no_job_with_it() {
+        loom::model(|| {
+            let queue = Queue::new(None);
+            let flags = [(); 2].map(|()| Arc::new(Flag::default()));
+            let (entered, of_other, job) = (queue.clone(), flags[0].clone(), flags[0].job(&queue));
+            queue.enter();
+            let other = thread::spawn(move || {
+                entered.push(job);
+                assert!(entered.drive(None, &|| of_other.is_set()));
+                entered.leave();
+            });
+            let (pushed, job) = (queue.clone(), flags[1].job(&queue));
+            let pusher = thread::spawn(move || pushed.push(job));
+            assert!(queue.drive(None, &|| flags[1].is_set()));
+            queue.leave();
+            other.join().unwrap();
+            pusher.join().unwrap();
+        });
+    }
+
+    /// A driver inside a job that ends only after another one, which the pool has a thread for.
+    fn check_pushed_while_busy(push: impl Fn(&Arc<Queue>, Job) + Copy + Send + Sync + 'static) {
+        loom::model(move || {
+            let queue = Queue::new(Some(Arc::new(Pool::new(1))));
+            let [long, short] = [(); 2].map(|()| Arc::new(Flag::default()));
+            let (job, waited) = (long.job(&queue), short.clone());
+            queue.push(Box::new(move || {
+                waited.wait();
+                job();
+            }));
+            let (pushed, job) = (queue.clone(), short.job(&queue));
+            let pusher = thread::spawn(move || push(&pushed, job));
+            assert!(queue.drive(None, &|| long.is_set()));
+            pusher.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn a_job_does_not_wait_for_a_driver_inside_another() {
+        check_pushed_while_busy(|queue, job| queue.push(job));
+    }
+
+    #[test]
+    fn what_a_driver_leaves_does_not_wait_for_a_busy_one() {
+        check_pushed_while_busy(|queue, job| {
+            queue.enter();
+            queue.push(job);
+            queue.leave();
+        });
     }
 }
