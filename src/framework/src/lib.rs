@@ -31,6 +31,7 @@ pub mod shape_fns;
 pub mod shape_ops;
 mod spec_reader;
 mod sum;
+pub mod sync;
 mod tensor_attr;
 mod tensor_proto;
 #[doc(hidden)]

@@ -26,6 +26,7 @@ mod plan;
 mod planner;
 mod prune;
 mod queue;
+mod repeat;
 mod scalars;
 mod session;
 mod trace;
