@@ -127,7 +127,22 @@ fn unlike(params: &Shape, indices: &Shape, updates: &Shape) -> tfcore_base::Erro
 
 fn scatter(ctx: &OpContext<'_>, change: Change, check: ShapeCheck) -> Result<()> {
     let (indices, updates) = (ctx.input(1)?, ctx.input(2)?);
-    let variable = ctx.variable(0)?;
+    change_variable(ctx, change, |params| {
+        require!(params.rank() > 0, "params must be at least 1-D, got shape []");
+        check(params.shape(), indices.shape(), updates.shape())?;
+        let rows = Indices::of(indices)?;
+        rows.check(indices.shape(), params.dim(0))?;
+        change_rows(params, rows, indices.count(), updates, change)
+    })
+}
+
+/// Lets `run` change the variable that is input 0, if the updates, input 2, are fit for that.
+pub(crate) fn change_variable(
+    ctx: &OpContext<'_>,
+    change: Change,
+    run: impl FnOnce(&mut Tensor) -> Result<()>,
+) -> Result<()> {
+    let (variable, updates) = (ctx.variable(0)?, ctx.input(2)?);
     require!(
         variable.dtype() == updates.dtype(),
         "DType of scatter resource and updates does not match."
@@ -135,13 +150,7 @@ fn scatter(ctx: &OpContext<'_>, change: Change, check: ShapeCheck) -> Result<()>
     if let Change::Combine(update) = change {
         (update.check)(updates.elems())?;
     }
-    variable.update(&ctx.step().buffers, |params| {
-        require!(params.rank() > 0, "params must be at least 1-D, got shape []");
-        check(params.shape(), indices.shape(), updates.shape())?;
-        let rows = Indices::of(indices)?;
-        rows.check(indices.shape(), params.dim(0))?;
-        change_rows(params, rows, indices.count(), updates, change)
-    })
+    variable.update(&ctx.step().buffers, run)
 }
 
 /// Changes the rows of `params` named by the first `count` of `rows`, which have been checked.
