@@ -32,6 +32,7 @@ help:
 	@echo "make compare     the C tests against this library and a TensorFlow wheel: TF=path/to/tensorflow"
 	@echo "make bench       benchmarks"
 	@echo "make endurance   a million runs and all that: nothing grows; a short form is part of make test"
+	@echo "make loom        what threads do to each other, in every order that loom can think of"
 	@echo "make fuzz        MUTANTS=100000 damaged graphs, and the tests that feed damaged bytes to the parsers"
 	@echo "make install     PREFIX=/usr/local; COMPAT=1 adds the names of TensorFlow's libraries"
 	@echo "make headers     write include/ anew"
@@ -164,7 +165,7 @@ $(REFERENCE)/%: capi_tests/%.c $(TEST_HEADERS) | reference
 
 EXAMPLES := hello_tf linear segment
 
-.PHONY: demo examples bench endurance fuzz headers lint docs-check clean
+.PHONY: demo examples bench endurance loom fuzz headers lint docs-check clean
 demo:
 	@echo "[1/4] building the library"
 	@$(MAKE) --no-print-directory -s examples
@@ -191,6 +192,14 @@ bench:
 # A million runs, ten thousand sessions and graphs, and so on: memory, threads and files must stay as they are.
 endurance: $(RELEASE)/endurance
 	$< 1
+
+# The pool, the queue of a step, the countdown and the cancellation, with loom's locks and atomics; seconds, but a build of
+# its own. More orders: make loom PREEMPTIONS=5.
+PREEMPTIONS ?= 3
+loom:
+	@$(need_cargo)
+	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=$(PREEMPTIONS) $(CARGO) test --target-dir $(TARGET)/loom \
+	  -p tfcore-math -p tfcore-framework -p tfcore-runtime --lib loom_tests
 
 MUTANTS ?= 100000
 

@@ -1,7 +1,8 @@
 //! What a graph costs per node: to build, import (also with a prefix), export and free, at sizes from a thousand to a
 //! million nodes. Flat columns mean that nothing is quadratic.
 //!
-//! The imported graphs are layers of six nodes, whose weights all differ; those of the built ones are one long chain.
+//! The imported graphs are layers of six nodes, whose weights all differ; those of the built ones are one long chain, of
+//! additions or of tensors that take their shape from the one before.
 //! `cargo bench --bench graph` prints nanoseconds per node, the least of a few rounds; compare figures of one run
 //! only.
 #![allow(clippy::print_stdout)]
@@ -55,6 +56,36 @@ fn chain(nodes: usize) -> Graph {
     graph
 }
 
+/// Tensors whose first dimension is unknown, reshaped again and again to `[shape(x)[0], 3]`.
+fn reshapes(nodes: usize) -> Graph {
+    let mut graph = new_graph();
+    let mut last = placeholder(&mut graph, PartialShape::from_i64s(&[-1, 3]).expect("a shape"));
+    let integers = |graph: &mut Graph, name: &str, shape: &[i64], value: i32| {
+        let shape = Shape::new(shape).expect("a small shape");
+        let tensor = Tensor::from_slice(shape, &[value]).expect("one value");
+        let mut builder = NodeBuilder::new("Const", name);
+        builder.set_attr("dtype", AttrValue::Type(DType::INT32));
+        builder.set_attr("value", AttrValue::tensor(tensor));
+        OutputRef::new(builder.finish(graph).expect("a constant"), 0)
+    };
+    let zero = integers(&mut graph, "zero", &[1], 0);
+    let one = integers(&mut graph, "one", &[1], 1);
+    let three = integers(&mut graph, "three", &[], 3);
+    for index in 0..nodes / 4 {
+        let name = |part: &str| format!("{part}_{index}");
+        let shape = add(&mut graph, "Shape", name("shape"), &[last]);
+        let mut builder = NodeBuilder::new("StridedSlice", name("slice"));
+        [shape, zero, one, one].into_iter().for_each(|input| builder.add_input(input));
+        builder.set_attr("shrink_axis_mask", AttrValue::Int(1));
+        let rows = OutputRef::new(builder.finish(&mut graph).expect("a slice"), 0);
+        let mut builder = NodeBuilder::new("Pack", name("pack"));
+        builder.add_input_list(vec![rows, three]);
+        let shape = OutputRef::new(builder.finish(&mut graph).expect("a vector"), 0);
+        last = add(&mut graph, "Reshape", name("reshape"), &[last, shape]);
+    }
+    graph
+}
+
 fn layers(nodes: usize) -> Graph {
     let mut graph = new_graph();
     let mut last = placeholder(&mut graph, PartialShape::unknown());
@@ -97,6 +128,7 @@ fn measure<T>(name: &str, nodes: usize, mut make: impl FnMut() -> T) {
 fn main() {
     for nodes in SIZES {
         measure("build", nodes, || chain(nodes));
+        measure("build shapes", nodes, || reshapes(nodes));
     }
     for nodes in SIZES {
         let graph = layers(nodes);

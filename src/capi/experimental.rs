@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use parking_lot::Mutex;
 use tfcore_base::{internal, invalid, not_found};
-use tfcore_framework::{ArgKind, AttrValue, Attrs, graph_to_text};
+use tfcore_framework::{ArgKind, AttrValue, Attrs};
 use tfcore_graph::{Graph, Name};
 use tfcore_proto as proto;
 
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn TF_GraphDebugString(
 ) -> *const c_char {
     quiet(ptr::null(), || {
         // SAFETY: as the caller promises.
-        let text = graph_to_text(&unsafe { get(graph, "graph")? }.shared.lock().to_proto());
+        let text = proto::text::encode(&unsafe { get(graph, "graph")? }.shared.lock().to_proto());
         // SAFETY: as the caller promises.
         unsafe { put(len, text.len(), "len")? };
         Ok(tf_buffer::malloc_text(&text))

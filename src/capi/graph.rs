@@ -186,17 +186,26 @@ impl TF_Output {
     /// The operation must be null or live.
     pub(crate) unsafe fn in_graph(self, graph: &SharedGraph) -> Result<OutputRef> {
         // SAFETY: as the caller promises.
-        let oper = unsafe { node_in(self.oper, graph)? };
-        let index = u32::try_from(self.index).map_err(|_| {
-            let count = oper.graph().lock().node(oper.id).num_outputs();
+        unsafe { node_in(self.oper, graph)? }.output(self.index)
+    }
+}
+
+impl TF_Operation {
+    /// Output `index`. Whether there are so many is not checked.
+    ///
+    /// # Errors
+    /// `OutOfRange` for a negative index.
+    #[inline]
+    pub(crate) fn output(&self, index: c_int) -> Result<OutputRef> {
+        let port = u32::try_from(index).map_err(|_| {
+            let count = self.graph().lock().node(self.id).num_outputs();
             out_of_range!(
-                "Node '{}' (type: '{}', num of outputs: {count}) does not have output {}",
-                oper.name,
-                oper.op.name,
-                self.index
+                "Node '{}' (type: '{}', num of outputs: {count}) does not have output {index}",
+                self.name,
+                self.op.name
             )
         })?;
-        Ok(OutputRef { node: oper.id, index })
+        Ok(OutputRef { node: self.id, index: port })
     }
 }
 

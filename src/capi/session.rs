@@ -395,7 +395,7 @@ unsafe fn endpoints(graph: &SharedGraph, outputs: &[TF_Output]) -> Result<Vec<Ou
 /// # Safety
 /// The operation must be null or live.
 unsafe fn endpoint(output: TF_Output, graph: &SharedGraph) -> Result<OutputRef> {
-    // SAFETY: as the caller promises, here and below.
+    // SAFETY: as the caller promises.
     let oper = unsafe { get(output.oper, "oper")? };
     if !oper.is_in(graph) {
         return Err(invalid!(
@@ -404,8 +404,7 @@ unsafe fn endpoint(output: TF_Output, graph: &SharedGraph) -> Result<OutputRef> 
             output.index
         ));
     }
-    // SAFETY: as above.
-    unsafe { output.in_graph(graph) }
+    oper.output(output.index)
 }
 
 /// # Safety

@@ -1,6 +1,8 @@
 //! `tf_tensor.h`: tensors.
 
+use std::cell::RefCell;
 use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ptr;
 
 use tfcore_base::{DType, Result, invalid};
@@ -20,14 +22,47 @@ pub struct TF_Tensor {
     byte_size: usize,
 }
 
+/// So many places a thread keeps.
+const MAX_KEPT: usize = 256;
+
+thread_local! {
+    /// The places of tensors that this thread has deleted. Whoever runs a session deletes as many tensors as it is handed
+    /// out, and the system's allocator is slow for more than a handful of them.
+    static KEPT: RefCell<Vec<Box<MaybeUninit<TF_Tensor>>>> = const { RefCell::new(Vec::new()) };
+}
+
 impl TF_Tensor {
     pub(crate) fn new(tensor: Tensor) -> *mut TF_Tensor {
-        Box::into_raw(Box::new(TF_Tensor::from(tensor)))
+        TF_Tensor::from(tensor).hand_out()
+    }
+
+    fn hand_out(self) -> *mut TF_Tensor {
+        let kept = KEPT.try_with(|kept| kept.borrow_mut().pop()).ok().flatten();
+        Box::into_raw(Box::write(kept.unwrap_or_else(Box::new_uninit), self))
+    }
+
+    /// Drops a tensor and keeps its place.
+    ///
+    /// # Safety
+    /// `tensor` must have been handed out; it is not used any more.
+    unsafe fn take_back(tensor: *mut TF_Tensor) {
+        // SAFETY: as the caller promises, here and below; a place that may be uninitialised has the same layout.
+        let mut place: Box<MaybeUninit<TF_Tensor>> = unsafe { Box::from_raw(tensor.cast()) };
+        // SAFETY: as above.
+        unsafe { place.assume_init_drop() };
+        let mut place = Some(place);
+        // A thread that is ending keeps nothing.
+        let _is_over = KEPT.try_with(|kept| {
+            let mut kept = kept.borrow_mut();
+            if kept.len() < MAX_KEPT {
+                kept.extend(place.take());
+            }
+        });
     }
 
     /// A tensor over `byte_size` bytes that the client has asked for.
     fn sized(tensor: Tensor, byte_size: usize) -> *mut TF_Tensor {
-        Box::into_raw(Box::new(TF_Tensor { byte_size, ..TF_Tensor::from(tensor) }))
+        TF_Tensor { byte_size, ..TF_Tensor::from(tensor) }.hand_out()
     }
 
     /// The tensor with the client's shape.
@@ -156,7 +191,7 @@ pub unsafe extern "C" fn TF_TensorMaybeMove(tensor: *mut TF_Tensor) -> *mut TF_T
 pub unsafe extern "C" fn TF_DeleteTensor(tensor: *mut TF_Tensor) {
     if !tensor.is_null() {
         // SAFETY: the caller hands the tensor over.
-        drop(unsafe { Box::from_raw(tensor) });
+        unsafe { TF_Tensor::take_back(tensor) };
     }
 }
 

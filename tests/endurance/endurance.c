@@ -2,12 +2,12 @@
  *
  * Usage: endurance [divisor [case...]]. The divisor makes all counts smaller; 1 is the long form.
  */
+#include "../../capi_tests/pb.h"
+#include "../../capi_tests/queues.h"
+
 #include <dirent.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "../../capi_tests/pb.h"
-#include "../../capi_tests/queues.h"
 
 static int divisor = 1;
 
@@ -248,31 +248,48 @@ static void deadlines(void) {
 
 /* ---- many threads ---- */
 
+/* What the threads run: `what` of the sample, fed with so many equal values. */
+typedef struct {
+  const char *name;
+  TF_Output what;
+  int values;
+  float (*expected)(float);
+  long runs;
+} Load;
+
+static const Load *load;
 static atomic_int failures;
 static atomic_bool go_on;
-static long runs_of_each;
+
+/* Feeds equal values, and checks that `what` is as many times `expected`. Threads must not use CHECK. */
+static void run_and_count(TF_Output what, int values, float value, float expected, TF_Status *own) {
+  const int64_t dims[1] = {values};
+  TF_Tensor *fed = TF_AllocateTensor(TF_FLOAT, dims, values > 1, (size_t)values * sizeof value), *result = NULL;
+  for (int i = 0; i < values; i++) ((float *)TF_TensorData(fed))[i] = value;
+  TF_Output in = output(sample.x, 0);
+  TF_SessionRun(sample.session, NULL, &in, &fed, 1, &what, &result, 1, NULL, 0, NULL, own);
+  bool is_right = result != NULL && TF_TensorElementCount(result) == values;
+  for (int i = 0; is_right && i < values; i++) is_right = f32_at(result, i) == expected;
+  if (!is_right) atomic_fetch_add(&failures, 1);
+  TF_DeleteTensor(fed);
+  TF_DeleteTensor(result);
+}
 
 static void *run_many(void *argument) {
   (void)argument;
   TF_Status *own = TF_NewStatus();
-  for (long i = 0; i < runs_of_each; i++) {
+  for (long i = 0; i < load->runs; i++) {
     const float value = (float)(i % 1000);
-    TF_Tensor *fed = TF_AllocateTensor(TF_FLOAT, NULL, 0, sizeof value), *result = NULL;
-    memcpy(TF_TensorData(fed), &value, sizeof value);
-    TF_Output in = output(sample.x, 0), out = output(sample.y, 0);
-    TF_SessionRun(sample.session, NULL, &in, &fed, 1, &out, &result, 1, NULL, 0, NULL, own);
-    if (result == NULL || f32_at(result, 0) != value * value - value) atomic_fetch_add(&failures, 1);
-    TF_DeleteTensor(fed);
-    TF_DeleteTensor(result);
+    run_and_count(load->what, load->values, value, load->expected(value), own);
   }
   TF_DeleteStatus(own);
   return NULL;
 }
 
-/* Adds nodes as long as the others run, and runs each. */
+/* Adds nodes behind what is run, as long as the others run, and runs each. */
 static void *extend_graph(void *argument) {
   TF_Status *own = TF_NewStatus();
-  TF_Output last = output(sample.x, 0), in = last;
+  TF_Output last = load->what;
   for (int i = 0; atomic_load(&go_on) && i < 2000; i++) {
     char name[48];
     snprintf(name, sizeof name, "late%d_%d", (int)(intptr_t)argument, i);
@@ -284,48 +301,77 @@ static void *extend_graph(void *argument) {
       break;
     }
     last = output(op, 0);
-    const float value = 2;
-    TF_Tensor *fed = TF_AllocateTensor(TF_FLOAT, NULL, 0, sizeof value), *result = NULL;
-    memcpy(TF_TensorData(fed), &value, sizeof value);
-    TF_SessionRun(sample.session, NULL, &in, &fed, 1, &last, &result, 1, NULL, 0, NULL, own);
-    if (result == NULL || f32_at(result, 0) != (i % 2 == 0 ? -2.0f : 2.0f)) atomic_fetch_add(&failures, 1);
-    TF_DeleteTensor(fed);
-    TF_DeleteTensor(result);
+    run_and_count(last, load->values, 2, load->expected(2) * (i % 2 == 0 ? -1.0f : 1.0f), own);
   }
   TF_DeleteStatus(own);
   return NULL;
 }
 
-static void threads(void) {
-  sample = new_sample();
-  runs_of_each = 200000 / divisor > 1000 ? 200000 / divisor : 1000;
-  for (int count = 1; count <= 4; count *= 2) {
-    pthread_t runners[4], extender;
-    atomic_store(&go_on, true);
-    double start = now_ms();
-    for (int i = 0; i < count; i++) CHECK_INT(pthread_create(&runners[i], NULL, run_many, NULL), 0);
-    CHECK_INT(pthread_create(&extender, NULL, extend_graph, (void *)(intptr_t)count), 0);
-    for (int i = 0; i < count; i++) CHECK_INT(pthread_join(runners[i], NULL), 0);
-    double took = now_ms() - start;
-    atomic_store(&go_on, false);
-    CHECK_INT(pthread_join(extender, NULL), 0);
-    printf("%-16s %8d at once, %9.0f runs a second\n", "threads", count, (double)(count * runs_of_each) / took * 1e3);
+/* How many runs so many threads do in a second, perhaps while the graph grows. */
+static double throughput(int count, bool grows) {
+  pthread_t runners[4], extender;
+  atomic_store(&go_on, true);
+  double start = now_ms();
+  for (int i = 0; i < count; i++) CHECK_INT(pthread_create(&runners[i], NULL, run_many, NULL), 0);
+  if (grows) CHECK_INT(pthread_create(&extender, NULL, extend_graph, (void *)(intptr_t)count), 0);
+  for (int i = 0; i < count; i++) CHECK_INT(pthread_join(runners[i], NULL), 0);
+  double took = now_ms() - start;
+  atomic_store(&go_on, false);
+  if (grows) CHECK_INT(pthread_join(extender, NULL), 0);
+  return (double)(count * load->runs) / took * 1e3;
+}
+
+static float small_expected(float x) { return x * x - x; }
+
+enum { BRANCHES = 64, DEPTH = 31 };
+
+/* Some thousand nodes: the sum of 64 chains of 31 times `1 - x`. */
+static TF_Output add_large(TF_Graph *g, TF_Output x) {
+  TF_Output one = output(constant(g, f32_scalar(1), "one"), 0), ends[BRANCHES];
+  for (int b = 0; b < BRANCHES; b++) {
+    ends[b] = x;
+    for (int depth = 0; depth < DEPTH; depth++) {
+      char name[32];
+      snprintf(name, sizeof name, "chain%d_%d", b, depth);
+      ends[b] = output(binary(g, "Sub", one, ends[b], name), 0);
+    }
   }
-  CHECK_INT(atomic_load(&failures), 0);
-  end_sample();
+  TF_OperationDescription *desc = TF_NewOperation(g, "AddN", "sum");
+  TF_AddInputList(desc, ends, BRANCHES);
+  return output(finish(desc), 0);
+}
+
+static float large_expected(float x) { return BRANCHES * (1 - x); }
+
+static long at_least(long count, long least) { return count / divisor > least ? count / divisor : least; }
+
+static void threads(void) {
+  for (int is_large = 0; is_large <= 1; is_large++) {
+    sample = new_sample();
+    const Load small = {"small graph", output(sample.y, 0), 1, small_expected, at_least(200000, 1000)};
+    Load large = {"large graph", small.what, 64, large_expected, at_least(2000, 20)};
+    if (is_large) large.what = add_large(sample.graph, output(sample.x, 0));
+    load = is_large ? &large : &small;
+    for (int count = 1; count <= 4; count *= 2) {
+      double alone = throughput(count, false), growing = throughput(count, true);
+      printf("%-16s %8d at once, %9.0f runs a second, %9.0f while it grows\n", load->name, count, alone, growing);
+    }
+    CHECK_INT(atomic_load(&failures), 0);
+    end_sample();
+  }
 }
 
 /* ---- without threads ---- */
 
 /* Eight branches of matrix products, wide enough for being shared out. */
 static TF_Output add_wide(TF_Graph *g) {
-  enum { N = 128, BRANCHES = 8 };
+  enum { N = 128, PRODUCTS = 8 };
   float *values = calloc(N * N, sizeof *values);
   for (int i = 0; i < N; i++) values[i * N + i] = 1;
-  TF_Output unit = output(constant(g, f32_matrix(N, N, values), "unit"), 0), sums[BRANCHES];
+  TF_Output unit = output(constant(g, f32_matrix(N, N, values), "unit"), 0), sums[PRODUCTS];
   free(values);
   TF_Output from = output(unary(g, "Neg", unit, "from"), 0);
-  for (int b = 0; b < BRANCHES; b++) {
+  for (int b = 0; b < PRODUCTS; b++) {
     sums[b] = from;
     for (int depth = 0; depth < 3; depth++) {
       char name[32];
@@ -334,7 +380,7 @@ static TF_Output add_wide(TF_Graph *g) {
     }
   }
   TF_OperationDescription *desc = TF_NewOperation(g, "AddN", "sum");
-  TF_AddInputList(desc, sums, BRANCHES);
+  TF_AddInputList(desc, sums, PRODUCTS);
   return output(finish(desc), 0);
 }
 

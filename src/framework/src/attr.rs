@@ -4,10 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tfcore_base::{Code, DType, Error, Result, escape_bytes, invalid};
+use tfcore_base::{Code, DType, Error, Result, escape_bytes, format_float, invalid};
 use tfcore_tensor::{PartialShape, Tensor};
 
-use crate::number_text::format_float;
 use crate::op_def::with_suffix;
 use crate::raw_attr::{RawAttr, mismatch};
 use crate::tensor_attr::TensorAttr;

@@ -1,10 +1,10 @@
 //! Cancellation: how a step that nobody waits for any more reaches the ops that do.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// What a waiting op leaves behind, to be called if its step is cancelled.
 type Callback = Box<dyn FnOnce() + Send>;
@@ -86,7 +86,9 @@ impl Cancellation {
 
     /// Takes a callback back. Returns whether it was still there; if not, it has been called or is about to be.
     pub fn deregister(&self, token: CancellationToken) -> bool {
-        self.waiting.lock().callbacks.remove(&token.0).is_some()
+        // Dropped after the lock: it may hold the last handle to something that asks here too.
+        let callback = self.waiting.lock().callbacks.remove(&token.0);
+        callback.is_some()
     }
 }
 
@@ -98,7 +100,7 @@ impl Drop for Cancellation {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::atomic::AtomicUsize;
 
@@ -138,5 +140,66 @@ mod tests {
         assert_eq!(session.waiting.lock().callbacks.len(), 1);
         drop(step);
         assert_eq!(session.waiting.lock().callbacks.len(), 0);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::thread;
+
+    use super::*;
+    use crate::sync::atomic::AtomicUsize;
+
+    /// A callback that counts its calls.
+    fn counted(calls: &Arc<AtomicUsize>) -> impl FnOnce() + Send + 'static {
+        let calls = calls.clone();
+        move || {
+            calls.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn who_registers_is_told_or_refused() {
+        loom::model(|| {
+            let session = Arc::new(Cancellation::default());
+            let step = Arc::new(Cancellation::child_of(&session));
+            let calls = Arc::new(AtomicUsize::new(0));
+            let canceller = thread::spawn(move || session.cancel());
+            let token = step.register(counted(&calls));
+            canceller.join().unwrap();
+            assert!(step.is_cancelled());
+            assert_eq!(calls.load(Ordering::Relaxed), usize::from(token.is_some()));
+        });
+    }
+
+    #[test]
+    fn a_callback_is_called_or_taken_back() {
+        loom::model(|| {
+            let session = Arc::new(Cancellation::default());
+            let step = Arc::new(Cancellation::child_of(&session));
+            let calls = Arc::new(AtomicUsize::new(0));
+            let token = step.register(counted(&calls)).unwrap();
+            let both = [session.clone(), step.clone()];
+            let cancellers = both.map(|it| thread::spawn(move || it.cancel()));
+            let is_back = step.deregister(token);
+            cancellers.into_iter().for_each(|canceller| canceller.join().unwrap());
+            assert_eq!(calls.load(Ordering::Relaxed), usize::from(!is_back));
+        });
+    }
+
+    #[test]
+    fn a_step_may_end_while_its_session_is_cancelled() {
+        loom::model(|| {
+            let session = Arc::new(Cancellation::default());
+            let step = Arc::new(Cancellation::child_of(&session));
+            let calls = Arc::new(AtomicUsize::new(0));
+            step.register(counted(&calls)).unwrap();
+            let cancelled = session.clone();
+            let canceller = thread::spawn(move || cancelled.cancel());
+            drop(step);
+            canceller.join().unwrap();
+            assert!(calls.load(Ordering::Relaxed) <= 1);
+            assert_eq!(session.waiting.lock().callbacks.len(), 0);
+        });
     }
 }

@@ -6,13 +6,14 @@
 //! stays in the cache: far cheaper than a loop for each combination, in code size and in time.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use tfcore_base::{DType, Elem, Make, Pick, Result, TypeSet};
 use tfcore_math::isa::vectorize;
-use tfcore_tensor::{Elems, ElemsMut, Tensor};
+use tfcore_tensor::{Elems, ElemsMut, Scalar, Tensor};
 
 use crate::geometry::Broadcast;
-use crate::kernel::{Kernel, KernelInit, OpContext, for_each_part};
+use crate::kernel::{Kernel, KernelInit, OpContext, ScalarKernel, for_each_part};
 use crate::registry::OpEntry;
 
 /// A function of one value.
@@ -200,6 +201,17 @@ impl Kernel for UnaryKernel {
         ctx.set_output(0, out);
         Ok(())
     }
+
+    fn on_scalars(self: Arc<Self>) -> Option<Arc<dyn ScalarKernel>> {
+        Some(self)
+    }
+}
+
+impl ScalarKernel for UnaryKernel {
+    fn apply(&self, [x, ..]: [&Scalar; 3], out: &mut Scalar) -> bool {
+        (self.body.run)(x.elems(), out.elems_mut());
+        true
+    }
 }
 
 /// Bytes of scratch for a block: small enough to stay in the first-level cache with all operands.
@@ -208,9 +220,6 @@ const BLOCK: usize = 4096;
 const SMALL_BLOCK: usize = 512;
 /// A block for the shortest, which is cleared by one instruction.
 const TINY_BLOCK: usize = 64;
-
-/// The largest element in bytes.
-const SCALAR: usize = 16;
 
 /// Gives `f` a scratch of `len` elements of a plain dtype; at most [`BLOCK`] bytes.
 fn with_scratch<R>(dtype: DType, len: usize, f: impl FnOnce(ElemsMut<'_>) -> R) -> R {
@@ -255,9 +264,6 @@ impl BinaryKernel {
 
 impl Kernel for BinaryKernel {
     fn compute(&self, ctx: &mut OpContext<'_>) -> Result<()> {
-        if self.scalar(ctx)? {
-            return Ok(());
-        }
         if let Some(out) = self.tiny(ctx)? {
             ctx.set_output(0, out);
             return Ok(());
@@ -280,38 +286,24 @@ impl Kernel for BinaryKernel {
         ctx.set_output(0, out);
         Ok(())
     }
+
+    fn on_scalars(self: Arc<Self>) -> Option<Arc<dyn ScalarKernel>> {
+        Some(self)
+    }
+}
+
+impl ScalarKernel for BinaryKernel {
+    fn apply(&self, [x, y, _]: [&Scalar; 3], out: &mut Scalar) -> bool {
+        let (x, y) = (x.elems(), y.elems());
+        let is_refused = self.body.check.is_some_and(|check| check(x, y).is_err());
+        if !is_refused {
+            (self.body.run)(x, y, out.elems_mut());
+        }
+        !is_refused
+    }
 }
 
 impl BinaryKernel {
-    /// The shortest way, for two scalars of which one may be overwritten: nothing is moved or allocated.
-    #[inline]
-    fn scalar(&self, ctx: &mut OpContext<'_>) -> Result<bool> {
-        let (x, y) = (ctx.input(0)?, ctx.input(1)?);
-        let dtype = self.body.output;
-        let is_scalar = |tensor: &Tensor| {
-            tensor.rank() == 0 && tensor.dtype() == dtype && tensor.byte_size() <= SCALAR
-        };
-        if !dtype.is_plain() || !is_scalar(x) || !is_scalar(y) {
-            return Ok(false);
-        }
-        let reused = match () {
-            () if ctx.is_reusable(0) => 0,
-            () if ctx.is_reusable(1) => 1,
-            () => return Ok(false),
-        };
-        if let Some(check) = self.body.check {
-            check(x.elems(), y.elems())?;
-        }
-        let (out, other) = ctx.forward(reused, 0, 1 - reused)?;
-        let mut memory = [0u64; SCALAR / 8];
-        let mut copy = ElemsMut::scratch(dtype, 1, &mut memory);
-        copy.reborrow().copy_from(out.elems());
-        let (copy, other) = (copy.as_shared(), other.elems());
-        let (x, y) = if reused == 0 { (copy, other) } else { (other, copy) };
-        (self.body.run)(x, y, out.elems_mut()?);
-        Ok(true)
-    }
-
     /// The short way for a few elements, of equal shapes or with a scalar: no parts, no blocks. In graphs of
     /// scalars the rest would cost many times what the loop does.
     fn tiny(&self, ctx: &mut OpContext<'_>) -> Result<Option<Tensor>> {
@@ -577,8 +569,6 @@ fn block_of<'s>(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tfcore_math::pool::{Parallel, Pool};
     use tfcore_tensor::Shape;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tfcore_base::{DType, Elem, Result, internal, invalid};
 use tfcore_math::pool::Parallel;
-use tfcore_tensor::{BufferPool, Elems, ElemsMut, Shape, Tensor};
+use tfcore_tensor::{BufferPool, Elems, ElemsMut, Scalar, Shape, Tensor};
 
 use crate::blocking::{BlockingKernel, Outputs};
 use crate::cancellation::Cancellation;
@@ -23,6 +23,24 @@ pub trait Kernel: Send + Sync {
     /// The form that does not hold a thread, of a kernel that may have to wait.
     fn blocking(&self) -> Option<&Arc<dyn BlockingKernel>> {
         None
+    }
+
+    /// The form for inputs that are all plain scalars, of a kernel of at most three inputs whose one output then is a
+    /// plain scalar too. It depends on nothing but the inputs.
+    fn on_scalars(self: Arc<Self>) -> Option<Arc<dyn ScalarKernel>> {
+        None
+    }
+}
+
+/// A kernel for scalars: what is between ops that are nothing but arithmetic need not be tensors.
+pub trait ScalarKernel: Send + Sync {
+    /// Sets the output, which has its dtype already. Missing inputs are whatever the first is. Returns whether there
+    /// is a result; if not, [`Kernel::compute`] says what is wrong.
+    fn apply(&self, inputs: [&Scalar; 3], out: &mut Scalar) -> bool;
+
+    /// Whether there is anything to compute, so that it pays to keep away from tensors.
+    fn is_arithmetic(&self) -> bool {
+        true
     }
 }
 
@@ -237,30 +255,6 @@ impl<'a> OpContext<'a> {
                 matches!(self.values.get(place), Some(Value::Tensor(t)) if t.is_exclusive())
             }
             _ => false,
-        }
-    }
-
-    /// Makes the tensor of input `index`, whose memory must be reusable, output `output`; returns it with input
-    /// `other` to be read.
-    ///
-    /// # Errors
-    /// `Internal` if one of them is not a tensor.
-    #[inline]
-    pub fn forward(
-        &mut self,
-        index: usize,
-        output: usize,
-        other: usize,
-    ) -> Result<(&mut Tensor, &Tensor)> {
-        let missing = || internal!("Input {index} or {other} is not a tensor");
-        let (from, _) = self.place(index).ok_or_else(missing)?;
-        let (other, _) = self.place(other).ok_or_else(missing)?;
-        if from != other {
-            std::mem::swap(&mut self.values[from], &mut self.outputs[output]);
-        }
-        match (&mut self.outputs[output], self.values.get(other)) {
-            (Value::Tensor(out), Some(Value::Tensor(other))) => Ok((out, other)),
-            _ => Err(missing()),
         }
     }
 

@@ -10,6 +10,7 @@ mod blocking;
 mod cancellation;
 mod convert;
 mod elementwise;
+mod forward;
 pub mod geometry;
 mod gradient;
 mod gradient_ops;
@@ -19,7 +20,6 @@ mod kernel_list;
 pub mod log;
 pub mod movement;
 mod name_hash;
-mod number_text;
 mod op_def;
 mod op_spec;
 pub mod op_table;
@@ -31,11 +31,11 @@ pub mod shape_fns;
 pub mod shape_ops;
 mod spec_reader;
 mod sum;
+pub mod sync;
 mod tensor_attr;
 mod tensor_proto;
 #[doc(hidden)]
 pub mod testing;
-mod text_format;
 mod text_proto;
 mod truth;
 mod variable;
@@ -49,13 +49,15 @@ pub use convert::{full_shape_from_proto, shape_from_proto, shape_to_proto};
 pub use elementwise::{
     Binary, BinaryForm, BinaryKernel, BinaryLoop, Unary, UnaryForm, UnaryKernel, UnaryLoop,
 };
+pub use forward::Forward;
 pub use gradient::{
     Gradient, GradientBuilder, GradientContext, GradientFn, GradientNode, GradientScope, Gradients,
     NodeRequest, Operand, Output,
 };
 pub use inference::{HandleData, InferenceContext, Operands, ShapeAndType, shape_from_tensor};
 pub use kernel::{
-    InputSlot, Kernel, KernelInit, OpContext, Step, Value, for_each_part, kernel, matching,
+    InputSlot, Kernel, KernelInit, OpContext, ScalarKernel, Step, Value, for_each_part, kernel,
+    matching,
 };
 pub use op_def::{ArgDef, ArgKind, AttrDef, OpDef};
 pub use op_spec::OpSpec;
@@ -66,6 +68,5 @@ pub use resource::{DEFAULT_CONTAINER, Resource, ResourceManager, StepContainer};
 pub use sum::{AddAssign, AddRows, LEFT_OUT, add_assign, add_assign_of_number, add_rows};
 pub use tensor_attr::{TensorAttr, summarize_values};
 pub use tensor_proto::{tensor_from_proto, tensor_to_proto};
-pub use text_format::{function_to_text, graph_to_text};
 pub use truth::truth;
 pub use variable::Variable;

@@ -3,10 +3,8 @@
 //! Graphs may carry such values in attributes that no op declares: they import, and go out again
 //! unchanged. Where an op does declare the attribute, using the value is the error.
 
-use tfcore_base::{DType, Error, Result, escape_bytes, invalid};
+use tfcore_base::{DType, Error, Result, escape_bytes, format_float, invalid};
 use tfcore_proto::{self as proto, attr_value};
-
-use crate::number_text::format_float;
 
 /// No value at all, an unknown dtype, an impossible shape, or a list with items of several types.
 #[derive(Debug, Clone)]

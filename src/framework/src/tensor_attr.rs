@@ -5,12 +5,11 @@ use std::sync::OnceLock;
 
 use tfcore_base::{
     BFloat16, DType, Half, Int2, Int4, QInt8, QInt16, QUInt8, QUInt16, Result, UInt2, UInt4,
-    escape_bytes,
+    escape_bytes, format_double, format_float,
 };
 use tfcore_proto::TensorProto;
 use tfcore_tensor::{ResourceHandle, Shape, TString, Tensor, Variant};
 
-use crate::number_text::{format_double, format_float};
 use crate::tensor_proto::{
     describe, dtype_of, head_from_proto, header, shape_of, tensor_from_proto, tensor_to_proto,
 };

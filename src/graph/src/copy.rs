@@ -26,7 +26,9 @@ pub(crate) struct Copy<'a> {
 pub(crate) struct Copied {
     /// The node in the target; for replaced ones that of the replacement.
     nodes: HashMap<NodeId, NodeId>,
+    /// Those of the outputs that were replaced, and their nodes.
     outputs: HashMap<OutputRef, OutputRef>,
+    replaced: HashSet<NodeId>,
 }
 
 impl Copied {
@@ -83,7 +85,11 @@ impl Copy<'_> {
     /// # Errors
     /// What adding nodes reports.
     pub(crate) fn nodes(&self, nodes: Vec<Arc<Node>>, target: &mut Graph) -> Result<Copied> {
-        let mut copied = Copied { nodes: HashMap::new(), outputs: HashMap::new() };
+        let mut copied = Copied {
+            nodes: HashMap::new(),
+            outputs: HashMap::new(),
+            replaced: self.replaced.iter().map(|(from, _)| from.node).collect(),
+        };
         for &(from, to) in self.replaced {
             copied.nodes.insert(from.node, to.node);
             copied.outputs.insert(from, to);
@@ -126,7 +132,7 @@ impl Copy<'_> {
         for control in &node.control_inputs {
             if let Some(&id) = copied.nodes.get(control) {
                 builder.add_control_input(id);
-                reads_copies |= !self.replaced.iter().any(|(from, _)| from.node == *control);
+                reads_copies |= !copied.replaced.contains(control);
             }
         }
         if !reads_copies {

@@ -90,6 +90,11 @@ impl Fanouts {
         self.lists.truncate(len);
     }
 
+    /// Whether any node reads an output of the node or waits for it.
+    pub(crate) fn is_read(&self, node: NodeId) -> bool {
+        self.lists[node.index()].first.is_some()
+    }
+
     /// The consumers of an output, each with the index of its input.
     pub(crate) fn consumers(&self, output: OutputRef) -> impl Iterator<Item = (NodeId, usize)> {
         let links = self.links(output.node).filter(move |link| link.output == output.index);

@@ -1,39 +1,37 @@
-//! Values of operands before the run: constants, what can be computed from constants, and the parts
-//! of shape-like vectors that static shapes tell.
+//! Values of operands before the run: constants, and what can be computed from constants and static shapes.
+//!
+//! What is known of a part of a vector only is in `partial_value.rs`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tfcore_base::{DType, Result};
-use tfcore_framework::{
-    DeviceType, KernelInit, OpContext, Operands, Step, Value, shape_from_tensor,
-};
+use tfcore_framework::{DeviceType, KernelInit, OpContext, Operands, Step, Value};
 use tfcore_math::pool::Parallel;
-use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
+use tfcore_tensor::{PartialShape, Shape, TString, Tensor};
 
 use crate::Graph;
+use crate::fold_memo::{FoldMemo, NodeValues, held_bytes};
 use crate::node::{Node, NodeId, OutputRef};
+use crate::partial_value::partial_value;
 
 /// How much is done to find the value of a constant expression.
 #[derive(Clone, Copy)]
 struct Limits {
-    /// Values larger than this are left to the run: a few bytes of a graph can stand for a tensor of any size.
+    /// Values of a node that are larger than this are left to the run: a few bytes of a graph can stand for a tensor of any
+    /// size.
     bytes: usize,
-    /// An expression of more nodes than this is left to the run.
-    nodes: usize,
+    /// Strings that are longer than this together are left to the run: they can double with every node.
+    text: usize,
+    /// Expressions whose values take more than this together are left to the run.
+    held: usize,
 }
 
 /// For shape functions, which nobody has asked to compute anything.
-const FOR_SHAPES: Limits = Limits { bytes: 1 << 20, nodes: 1 << 12 };
+const FOR_SHAPES: Limits = Limits { bytes: 1 << 20, text: 1 << 10, held: 1 << 26 };
 /// For a client who asks for the value. He could run the expression as well.
-const FOR_CLIENTS: Limits = Limits { bytes: usize::MAX, nodes: usize::MAX };
-
-/// How deep shape-like vectors are followed.
-const MAX_DEPTH: usize = 64;
-/// How many nodes are looked at to find what is known of one shape-like vector. One that is concatenated with itself
-/// again and again has more parts than could ever be followed.
-const MAX_VISITS: usize = 1 << 10;
+const FOR_CLIENTS: Limits = Limits { bytes: usize::MAX, text: usize::MAX, held: usize::MAX };
 
 /// The operands of one node, for its shape function.
 pub(crate) struct NodeOperands<'g> {
@@ -48,9 +46,7 @@ impl Operands for NodeOperands<'_> {
 
     fn partial_shape(&self, index: usize) -> Result<Option<PartialShape>> {
         match self.node.inputs.get(index) {
-            Some(edge) => {
-                Search { graph: self.graph, visits: 0, depth: 0 }.partial_value(edge.source)
-            }
+            Some(edge) => partial_value(self.graph, edge.source),
             None => Ok(None),
         }
     }
@@ -63,78 +59,177 @@ impl Graph {
     /// `OutOfRange` if the node has no such output.
     pub fn evaluate_constant(&self, output: OutputRef) -> Result<Option<Tensor>> {
         self.output_dtype(output)?;
-        Ok(value_within(self, output, FOR_CLIENTS))
+        Ok(value_within(self, output, FOR_CLIENTS, &mut FoldMemo::unlimited()))
     }
 }
 
 pub(crate) fn constant_value(graph: &Graph, output: OutputRef) -> Option<Tensor> {
-    value_within(graph, output, FOR_SHAPES)
+    value_within(graph, output, FOR_SHAPES, &mut graph.fold_memo())
 }
 
 /// The value of an output that depends on constants and static shapes only.
-fn value_within(graph: &Graph, output: OutputRef, limits: Limits) -> Option<Tensor> {
-    let order = expression(graph, output, limits)?;
-    let mut values: HashMap<OutputRef, Tensor> = HashMap::new();
-    for id in order {
-        let node = graph.node(id);
-        if !is_small(graph, node, limits) {
-            return None;
-        }
-        for (index, tensor) in evaluate(graph, node, &values)?.into_iter().enumerate() {
-            if tensor.byte_size() > limits.bytes {
-                return None;
-            }
-            values.insert(OutputRef::new(id, index), tensor);
-        }
-    }
-    values.remove(&output)
+fn value_within(
+    graph: &Graph,
+    output: OutputRef,
+    limits: Limits,
+    memo: &mut FoldMemo,
+) -> Option<Tensor> {
+    let mut fold = Fold { graph, limits, memo, values: HashMap::new(), held: 0 };
+    let values = match fold.at_first_sight(output.node) {
+        Sight::Values(values) => values,
+        Sight::Open => return None,
+        Sight::Computed => fold.compute_all(output.node)?,
+    };
+    values.get(output.port()).cloned()
 }
 
-/// Whether the static shapes of a node's outputs allow its values to be small.
-fn is_small(graph: &Graph, node: &Node, limits: Limits) -> bool {
-    node.output_dtypes.iter().enumerate().all(|(index, dtype)| {
-        let shape = graph.shape(OutputRef::new(node.id, index));
-        let count = shape.ok().and_then(|shape| shape.to_shape()).map_or(0, |shape| shape.count());
-        count.saturating_mul(dtype.size()) <= limits.bytes
-    })
+/// An expression whose value is being found.
+struct Fold<'g> {
+    graph: &'g Graph,
+    limits: Limits,
+    memo: &'g mut FoldMemo,
+    /// The values of the nodes gone through; the memo may drop them before they are used.
+    values: HashMap<NodeId, NodeValues>,
+    /// What these take.
+    held: usize,
+}
+
+/// What a node's values are, before its inputs have been looked at.
+enum Sight {
+    Values(NodeValues),
+    /// Not known before the run.
+    Open,
+    /// Whatever the inputs make of them.
+    Computed,
+}
+
+impl Fold<'_> {
+    fn at_first_sight(&mut self, id: NodeId) -> Sight {
+        let node = self.graph.node(id);
+        if let Some(tensor) = static_value(self.graph, node) {
+            return Sight::Values(SmallVec::from_elem(tensor, 1));
+        }
+        if is_const(node) {
+            let value = if self.allows_outputs(node) { const_value(node) } else { None };
+            return match value.filter(|tensor| self.allows(tensor)) {
+                Some(tensor) => Sight::Values(SmallVec::from_elem(tensor, 1)),
+                None => Sight::Open,
+            };
+        }
+        if let Some(values) = self.memo.values(id) {
+            return Sight::Values(values);
+        }
+        match self.memo.is_open(id) || !is_foldable(self.graph, node) || !self.allows_outputs(node)
+        {
+            true => Sight::Open,
+            false => Sight::Computed,
+        }
+    }
+
+    /// Computes the values of a node and of all that it depends on. Whatever is found on the way is kept, so that no node
+    /// is gone through again for another expression that it is a part of.
+    fn compute_all(&mut self, target: NodeId) -> Option<NodeValues> {
+        let mut entered: HashSet<NodeId> = HashSet::new();
+        // Nodes with whether they have been entered: those that have lead from the target to the node at hand.
+        let mut stack = vec![(target, false)];
+        while let Some((id, is_entered)) = stack.pop() {
+            if self.values.contains_key(&id) {
+                continue;
+            }
+            let values = match is_entered {
+                true => self.compute(id),
+                false => match self.at_first_sight(id) {
+                    Sight::Values(values) => Some(values),
+                    Sight::Open => None,
+                    Sight::Computed if entered.insert(id) => {
+                        stack.push((id, true));
+                        let inputs = &self.graph.node(id).inputs;
+                        stack.extend(inputs.iter().map(|edge| (edge.source.node, false)));
+                        continue;
+                    }
+                    // It depends on itself.
+                    Sight::Computed => None,
+                },
+            };
+            let held = values.as_ref().map_or(0, |values| held_bytes(values));
+            self.held = self.held.saturating_add(held);
+            match values.filter(|_| self.held <= self.limits.held) {
+                Some(values) => drop(self.values.insert(id, values)),
+                None => {
+                    // Nor has any node a value that depends on this one.
+                    stack.push((id, is_entered));
+                    let path = stack.iter().filter(|(_, is_entered)| *is_entered);
+                    path.for_each(|&(id, _)| self.memo.set_open(id));
+                    return None;
+                }
+            }
+        }
+        self.values.remove(&target)
+    }
+
+    /// Runs a node whose inputs are there.
+    fn compute(&mut self, id: NodeId) -> Option<NodeValues> {
+        let node = self.graph.node(id);
+        let mut bytes = self.bytes_of_outputs(node);
+        let mut inputs: SmallVec<[Value; 4]> = SmallVec::with_capacity(node.inputs.len());
+        for (edge, dtype) in node.inputs.iter().zip(&node.input_dtypes) {
+            let tensor = self.values.get(&edge.source.node)?.get(edge.source.port())?;
+            // Where the graph was changed, the types along an edge may differ; a kernel must not see that.
+            if tensor.dtype() != *dtype {
+                return None;
+            }
+            bytes = bytes.saturating_add(tensor.byte_size());
+            inputs.push(Value::Tensor(tensor.clone()));
+        }
+        if inputs.len() != node.input_dtypes.len() || !self.memo.spend(bytes) {
+            return None;
+        }
+        let values = evaluate(self.graph, node, inputs)?;
+        if !values.iter().all(|tensor| self.allows(tensor)) {
+            return None;
+        }
+        self.memo.keep(id, values.clone());
+        Some(values)
+    }
+
+    /// Whether the static shapes of a node's outputs allow its values to be small.
+    fn allows_outputs(&self, node: &Node) -> bool {
+        self.bytes_of_outputs(node) <= self.limits.bytes
+    }
+
+    /// What the outputs take as far as static shapes tell.
+    fn bytes_of_outputs(&self, node: &Node) -> usize {
+        let bytes = |(index, dtype): (usize, &DType)| {
+            let shape = self.graph.shape(OutputRef::new(node.id, index)).ok()?.to_shape()?;
+            Some(shape.count().saturating_mul(dtype.size()))
+        };
+        let outputs = node.output_dtypes.iter().enumerate();
+        outputs.filter_map(bytes).fold(0, usize::saturating_add)
+    }
+
+    fn allows(&self, tensor: &Tensor) -> bool {
+        let text = match tensor.as_slice::<TString>() {
+            Ok(strings) => strings.iter().map(TString::len).fold(0, usize::saturating_add),
+            Err(_) => 0,
+        };
+        tensor.byte_size() <= self.limits.bytes && text <= self.limits.text
+    }
 }
 
 fn is_const(node: &Node) -> bool {
     &*node.op.name == "Const"
 }
 
-/// The nodes of the constant expression behind an output, each after its inputs; `None` if it is not
-/// constant.
-fn expression(graph: &Graph, output: OutputRef, limits: Limits) -> Option<Vec<NodeId>> {
-    let mut order = Vec::new();
-    let mut entered: HashSet<NodeId> = HashSet::new();
-    let mut stack = vec![(output.node, false)];
-    while let Some((id, inputs_done)) = stack.pop() {
-        if inputs_done {
-            order.push(id);
-            continue;
-        }
-        if !entered.insert(id) {
-            continue;
-        }
-        let node = graph.node(id);
-        if entered.len() > limits.nodes || !is_foldable(graph, node) {
-            return None;
-        }
-        stack.push((id, true));
-        if static_value(graph, node).is_none() {
-            stack.extend(node.inputs.iter().map(|edge| (edge.source.node, false)));
-        }
-    }
-    Some(order)
+fn const_value(node: &Node) -> Option<Tensor> {
+    let tensor = node.attrs.tensor("value").ok()?.tensor().ok()?;
+    // A graph may lie about the dtype of its constants; a kernel must not see that.
+    (tensor.dtype() == *node.output_dtypes.first()?).then_some(tensor)
 }
 
-/// Whether a node gives the same result whenever it runs.
+/// Whether a node gives the same result whenever it runs on the same inputs.
 fn is_foldable(graph: &Graph, node: &Node) -> bool {
-    if static_value(graph, node).is_some() || is_const(node) {
-        return true;
-    }
-    let has_refs = node.input_dtypes.iter().chain(&node.output_dtypes).any(|dtype| dtype.is_ref());
+    let has_refs =
+        || node.input_dtypes.iter().chain(&node.output_dtypes).any(|dtype| dtype.is_ref());
     let control = node.is_merge()
         || node.is_next_iteration()
         || matches!(&*node.op.name, "Switch" | "Enter" | "Exit" | "LoopCond");
@@ -142,9 +237,9 @@ fn is_foldable(graph: &Graph, node: &Node) -> bool {
     let feedable = &*node.op.name == "PlaceholderWithDefault";
     !node.op.is_stateful
         && !node.inputs.is_empty()
-        && !has_refs
         && !control
         && !feedable
+        && !has_refs()
         && node.output_dtypes.iter().all(|dtype| dtype.is_plain() || *dtype == DType::STRING)
         && graph.registry().has_kernel(DeviceType::Cpu, &node.op.name, &node.attrs)
 }
@@ -188,8 +283,10 @@ fn element_of_shape(graph: &Graph, node: &Node) -> Option<Tensor> {
     if mask("shrink_axis_mask")? != 1 || &*shape_node.op.name != "Shape" {
         return None;
     }
-    let begin = graph.node(node.inputs.get(1)?.source.node);
-    if !is_const(begin) {
+    let begin = node.inputs.get(1)?.source;
+    let count = graph.shape(begin).ok()?.count();
+    let begin = graph.node(begin.node);
+    if !is_const(begin) || count.is_some_and(|count| count != 1) {
         return None;
     }
     let begin = begin.attrs.tensor("value").ok()?.tensor().ok()?.to_i64s().ok()?;
@@ -210,21 +307,8 @@ fn integer_tensor(dtype: DType, shape: Shape, values: &[i64]) -> Option<Tensor> 
     Tensor::from_slice(shape, &narrow?).ok()
 }
 
-/// Runs one node on values that are there.
-fn evaluate(
-    graph: &Graph,
-    node: &Node,
-    values: &HashMap<OutputRef, Tensor>,
-) -> Option<SmallVec<[Tensor; 1]>> {
-    if let Some(tensor) = static_value(graph, node) {
-        return Some(SmallVec::from_elem(tensor, 1));
-    }
-    if is_const(node) {
-        let tensor = node.attrs.tensor("value").ok()?.tensor().ok()?;
-        // A graph may lie about the dtype of its constants; a kernel must not see that.
-        return (tensor.dtype() == *node.output_dtypes.first()?)
-            .then(|| SmallVec::from_elem(tensor, 1));
-    }
+/// Runs one node.
+fn evaluate(graph: &Graph, node: &Node, mut inputs: SmallVec<[Value; 4]>) -> Option<NodeValues> {
     let init = KernelInit {
         name: &node.name,
         op: &node.op,
@@ -233,18 +317,6 @@ fn evaluate(
         output_dtypes: &node.output_dtypes,
     };
     let kernel = graph.registry().build_kernel(DeviceType::Cpu, &init).ok()?;
-    let mut inputs: SmallVec<[Value; 4]> = SmallVec::new();
-    for (edge, dtype) in node.inputs.iter().zip(&node.input_dtypes) {
-        let tensor = values.get(&edge.source)?;
-        // Where the graph was changed, the types along an edge may differ; a kernel must not see that.
-        if tensor.dtype() != *dtype {
-            return None;
-        }
-        inputs.push(Value::Tensor(tensor.clone()));
-    }
-    if inputs.len() != node.input_dtypes.len() {
-        return None;
-    }
     let mut outputs: SmallVec<[Value; 1]> = SmallVec::from_elem(Value::Absent, node.num_outputs());
     let step = Arc::new(Step::default());
     let mut ctx =
@@ -259,168 +331,254 @@ fn evaluate(
         .collect()
 }
 
-/// A search for what is known of a shape-like vector.
-struct Search<'g> {
-    graph: &'g Graph,
-    /// How many nodes have been looked at.
-    visits: usize,
-    depth: usize,
-}
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-impl Search<'_> {
-    /// What is known of an integer vector that stands for a shape; -1 in it is an unknown dimension.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if it holds what is no dimension.
-    fn partial_value(&mut self, output: OutputRef) -> Result<Option<PartialShape>> {
-        if self.depth == MAX_DEPTH || self.visits == MAX_VISITS {
-            return Ok(None);
-        }
-        self.visits += 1;
-        self.depth += 1;
-        let value = self.visit(output);
-        self.depth -= 1;
-        value
+    use tfcore_framework::{AttrValue, Registry, kernel, shape_fns};
+    use tfcore_proto as proto;
+
+    use super::*;
+    use crate::{ImportOptions, NodeBuilder};
+
+    /// A graph whose sums are counted.
+    struct Counted {
+        graph: Graph,
+        sums: Arc<AtomicUsize>,
+        zero: OutputRef,
+        one: OutputRef,
     }
 
-    fn visit(&mut self, output: OutputRef) -> Result<Option<PartialShape>> {
-        let graph = self.graph;
-        if let Some(tensor) = constant_value(graph, output) {
-            return match tensor.dtype() {
-                DType::INT32 | DType::INT64 => shape_from_tensor(&tensor).map(Some),
-                _ => Ok(None),
-            };
+    fn add(ctx: &mut OpContext<'_>) -> Result<()> {
+        let (a, b) = (ctx.input(0)?.to_i64s()?, ctx.input(1)?.to_i64s()?);
+        let sums: Vec<i64> =
+            a.iter().zip(b.iter().cycle()).map(|(a, b)| a.wrapping_add(*b)).collect();
+        let shape = ctx.input(0)?.shape().clone();
+        ctx.set_output(0, Tensor::from_slice(shape, &sums)?);
+        Ok(())
+    }
+
+    impl Counted {
+        fn new() -> Counted {
+            let sums = Arc::new(AtomicUsize::new(0));
+            let mut registry = Registry::new();
+            registry.op("Placeholder").shape(shape_fns::explicit);
+            registry.op("_Arg").shape(shape_fns::scalar);
+            registry.op("Const").shape(|ctx| {
+                let shape = ctx.attrs.tensor("value")?.tensor()?.shape().into();
+                ctx.set_output(0, shape);
+                Ok(())
+            });
+            registry.op("Fill").shape(|ctx| {
+                let shape = ctx.operand_shape(0)?;
+                ctx.set_output(0, shape);
+                Ok(())
+            });
+            let counter = sums.clone();
+            registry.op("AddV2").shape(shape_fns::unchanged).cpu(move |_| {
+                counter.fetch_add(1, Ordering::Relaxed);
+                kernel(add)
+            });
+            let mut graph = Graph::new(Arc::new(registry));
+            let [zero, one] = [0, 1].map(|value| vector(&mut graph, &[value]));
+            Counted { graph, sums, zero, one }
         }
-        let node = graph.node(output.node);
-        let input = |index: usize| node.inputs[index].source;
-        match &*node.op.name {
-            "Shape" => Ok(Some(graph.shape(input(0))?.clone())),
-            "ShapeN" => match node.inputs.get(output.port()) {
-                Some(edge) => Ok(Some(graph.shape(edge.source)?.clone())),
-                None => Ok(None),
-            },
-            "Identity" | "StopGradient" => self.partial_value(input(0)),
-            "Cast" => match self.partial_value(input(0))? {
-                Some(shape) if node.attrs.dtype("DstT").is_ok_and(|dtype| dtype.is_integer()) => {
-                    Ok(Some(shape))
-                }
-                _ => Ok(None),
-            },
-            "Pack" => self.pack_value(node),
-            "Concat" | "ConcatV2" => self.concat_value(node),
-            "StridedSlice" => self.strided_slice_value(node),
-            _ => Ok(None),
+
+        fn add(&mut self, a: OutputRef, b: OutputRef) -> OutputRef {
+            node(&mut self.graph, "AddV2", &[a, b], &[])
+        }
+
+        /// The static shape of a tensor whose shape is `dims` at the run.
+        fn filled(&mut self, dims: OutputRef) -> String {
+            let fill = node(&mut self.graph, "Fill", &[dims, self.zero], &[]);
+            self.graph.shape(fill).expect("it was made here").to_string()
+        }
+
+        fn sums(&self) -> usize {
+            self.sums.load(Ordering::Relaxed)
         }
     }
 
-    /// A vector of scalars, each known or not.
-    fn pack_value(&mut self, node: &Node) -> Result<Option<PartialShape>> {
-        let graph = self.graph;
-        let mut dims = Vec::with_capacity(node.inputs.len());
-        for edge in &node.inputs {
-            if graph.shape(edge.source)?.rank().is_some_and(|rank| rank != 0) {
-                return Ok(None);
-            }
-            let value = self.scalar_value(edge.source)?;
-            dims.push(value.unwrap_or_else(Dim::fresh));
-        }
-        Ok(Some(dims.into_iter().collect()))
+    fn node(
+        graph: &mut Graph,
+        op: &str,
+        inputs: &[OutputRef],
+        attrs: &[(&str, AttrValue)],
+    ) -> OutputRef {
+        let mut builder = NodeBuilder::new(op, format!("n{}", graph.num_ids()));
+        inputs.iter().for_each(|&input| builder.add_input(input));
+        attrs.iter().for_each(|(name, value)| builder.set_attr(*name, value.clone()));
+        OutputRef::new(builder.finish(graph).expect(op), 0)
     }
 
-    /// A scalar that stands for a dimension: constant, or one element of a shape-like vector.
-    fn scalar_value(&mut self, output: OutputRef) -> Result<Option<Dim>> {
-        let graph = self.graph;
-        if let Some(tensor) = constant_value(graph, output) {
-            return Ok(tensor.to_i64s()?.first().map(|&value| Dim::new(value)));
-        }
-        let node = graph.node(output.node);
-        if &*node.op.name != "StridedSlice" || node.attrs.int("shrink_axis_mask")? != 1 {
-            return Ok(None);
-        }
-        let Some(vector) = self.partial_value(node.inputs[0].source)? else {
-            return Ok(None);
-        };
-        let index =
-            constant_value(graph, node.inputs[1].source).and_then(|begin| begin.to_i64s().ok());
-        Ok(match (vector.dims(), index.as_deref()) {
-            (Some(dims), Some([index])) => {
-                let index = if *index < 0 { *index + dims.len() as i64 } else { *index };
-                usize::try_from(index).ok().and_then(|index| dims.get(index)).copied()
-            }
-            _ => None,
-        })
+    fn vector(graph: &mut Graph, values: &[i64]) -> OutputRef {
+        let tensor = Tensor::from_slice(Shape::vector(values.len()), values).expect("a vector");
+        let attrs =
+            [("dtype", AttrValue::Type(DType::INT64)), ("value", AttrValue::tensor(tensor))];
+        node(graph, "Const", &[], &attrs)
     }
 
-    fn concat_value(&mut self, node: &Node) -> Result<Option<PartialShape>> {
-        let graph = self.graph;
-        let parts = match &*node.op.name {
-            "Concat" => 1..node.inputs.len(),
-            _ => 0..node.inputs.len() - 1,
-        };
-        let mut dims = Vec::new();
-        for index in parts {
-            let source = node.inputs[index].source;
-            // A scalar -1 stands for an unknown shape, which a concatenation cannot hold.
-            if graph.shape(source)?.rank() != Some(1) {
-                return Ok(None);
-            }
-            match self.partial_value(source)? {
-                Some(shape) => match shape.dims() {
-                    Some(known) => dims.extend_from_slice(known),
-                    None => return Ok(Some(PartialShape::unknown())),
-                },
-                None => match graph.shape(source)?.count() {
-                    Some(count) if count <= tfcore_tensor::MAX_RANK as i64 => {
-                        dims.extend((0..count).map(|_| Dim::fresh()));
-                    }
-                    _ => return Ok(None),
-                },
-            }
-            if dims.len() > tfcore_tensor::MAX_RANK {
-                return Ok(None);
-            }
-        }
-        Ok(Some(dims.into_iter().collect()))
+    fn placeholder(graph: &mut Graph) -> OutputRef {
+        node(graph, "Placeholder", &[], &[("dtype", AttrValue::Type(DType::INT64))])
     }
 
-    /// A part of a shape-like vector, in steps.
-    fn strided_slice_value(&mut self, node: &Node) -> Result<Option<PartialShape>> {
-        let graph = self.graph;
-        let mask = |name: &str| node.attrs.int(name);
-        if mask("ellipsis_mask")? != 0
-            || mask("new_axis_mask")? != 0
-            || mask("shrink_axis_mask")? != 0
-        {
-            return Ok(None);
+    #[test]
+    fn every_node_is_folded_once() {
+        let mut counted = Counted::new();
+        let mut last = counted.zero;
+        for index in 1..=2000 {
+            last = counted.add(last, counted.one);
+            assert_eq!(counted.filled(last), format!("[{index}]"));
         }
-        let Some(vector) = self.partial_value(node.inputs[0].source)? else {
-            return Ok(None);
-        };
-        let Some(dims) = vector.dims() else {
-            return Ok(Some(PartialShape::unknown()));
-        };
-        let bound = |index: usize| {
-            let values = constant_value(graph, node.inputs[index].source)?.to_i64s().ok()?;
-            (values.len() == 1).then(|| values[0])
-        };
-        let (Some(begin), Some(end), Some(stride)) = (bound(1), bound(2), bound(3)) else {
-            return Ok(None);
-        };
-        if stride == 0 {
-            return Ok(None);
+        assert_eq!(counted.sums(), 2000);
+    }
+
+    #[test]
+    fn expressions_may_be_long_and_double() {
+        let mut counted = Counted::new();
+        let mut last = counted.one;
+        for _ in 0..40 {
+            last = counted.add(last, last);
         }
-        let len = dims.len() as i64;
-        let (low, high) = if stride > 0 { (0, len) } else { (-1, len - 1) };
-        let clamp = |bound: i64| (if bound < 0 { bound + len } else { bound }).clamp(low, high);
-        let (first, last) = if stride > 0 { (0, len) } else { (len - 1, -1) };
-        let begin = if mask("begin_mask")? & 1 != 0 { first } else { clamp(begin) };
-        let end = if mask("end_mask")? & 1 != 0 { last } else { clamp(end) };
-        let mut taken = Vec::new();
-        let mut at = begin;
-        while (stride > 0 && at < end) || (stride < 0 && at > end) {
-            taken.push(dims[at as usize]);
-            at = at.saturating_add(stride);
+        assert_eq!(counted.filled(last), format!("[{}]", 1i64 << 40));
+        assert_eq!(counted.sums(), 40);
+        let mut last = counted.zero;
+        for _ in 0..10_000 {
+            last = counted.add(last, counted.one);
         }
-        Ok(Some(taken.into_iter().collect()))
+        assert_eq!(counted.filled(last), "[10000]");
+        assert_eq!(counted.sums(), 10_040);
+    }
+
+    #[test]
+    fn what_depends_on_the_run_is_gone_through_once() {
+        let mut counted = Counted::new();
+        let mut constant = counted.one;
+        for _ in 0..100 {
+            constant = counted.add(constant, counted.one);
+        }
+        let mut open = placeholder(&mut counted.graph);
+        for _ in 0..1000 {
+            open = counted.add(open, constant);
+            assert_eq!(counted.filled(open), "?");
+            assert!(counted.graph.fold_memo().is_open(open.node));
+        }
+        // The constants beside it are folded for the first of them at most.
+        assert!(counted.sums() <= 100, "{}", counted.sums());
+    }
+
+    #[test]
+    fn large_values_are_left_to_the_run_when_many_were_folded() {
+        let mut counted = Counted::new();
+        let mut last = vector(&mut counted.graph, &vec![1; 1 << 17]);
+        for _ in 0..500 {
+            last = counted.add(last, counted.one);
+            constant_value(&counted.graph, last);
+        }
+        let large = counted.sums();
+        assert!((4..100).contains(&large), "{large}");
+        // What is small is folded all the same.
+        let small = counted.add(counted.one, counted.one);
+        assert_eq!(counted.filled(small), "[2]");
+        // And one value that is larger than any shape function needs never is.
+        let mut counted = Counted::new();
+        let huge = vector(&mut counted.graph, &vec![1; (1 << 17) + 1]);
+        let sum = counted.add(huge, counted.one);
+        assert!(constant_value(&counted.graph, sum).is_none());
+        assert_eq!(counted.sums(), 0);
+        // A client may ask for it.
+        let value = counted.graph.evaluate_constant(sum).expect("an output");
+        assert_eq!(value.expect("a constant").count(), (1 << 17) + 1);
+    }
+
+    #[test]
+    fn long_strings_are_left_to_the_run() {
+        let mut graph = Graph::new(Arc::new(Registry::new()));
+        for (len, expected) in [(1 << 10, true), ((1 << 10) + 1, false)] {
+            let text = TString::from(&vec![b'a'; len][..]);
+            let tensor = Tensor::from_slice(Shape::scalar(), &[text]).expect("a scalar");
+            let attrs =
+                [("dtype", AttrValue::Type(DType::STRING)), ("value", AttrValue::tensor(tensor))];
+            let text = node(&mut graph, "Const", &[], &attrs);
+            assert_eq!(constant_value(&graph, text).is_some(), expected, "{len}");
+        }
+    }
+
+    #[test]
+    fn a_changed_graph_has_other_values() {
+        let mut counted = Counted::new();
+        let x = placeholder(&mut counted.graph);
+        let shape =
+            node(&mut counted.graph, "Shape", &[x], &[("out_type", AttrValue::Type(DType::INT64))]);
+        let from_shape = counted.add(shape, counted.one);
+        assert_eq!(counted.filled(from_shape), "?");
+        counted
+            .graph
+            .merge_shape(x, &PartialShape::from_i64s(&[4]).expect("a shape"))
+            .expect("new");
+        assert_eq!(counted.filled(from_shape), "[5]");
+
+        let three = vector(&mut counted.graph, &[3]);
+        let sum = counted.add(three, counted.one);
+        assert_eq!(counted.filled(sum), "[4]");
+        let seven = Tensor::from_slice(Shape::vector(1), &[7i64]).expect("a vector");
+        counted.graph.set_attr(three.node, "value", AttrValue::tensor(seven));
+        assert_eq!(counted.filled(sum), "[8]");
+        counted.graph.update_edge(from_shape, sum.node, 1).expect("a vector too");
+        assert_eq!(counted.filled(sum), "[12]");
+        // Now it depends on itself.
+        counted.graph.update_edge(sum, sum.node, 1).expect("of the same shape");
+        assert_eq!(counted.filled(sum), "[?]");
+    }
+
+    #[test]
+    fn a_call_has_the_values_of_its_arguments() {
+        let mut counted = Counted::new();
+        let attrs = [("T", AttrValue::Type(DType::INT64)), ("index", AttrValue::Int(0))];
+        let arg = node(&mut counted.graph, "_Arg", &[], &attrs);
+        let sum = counted.add(arg, counted.one);
+        for value in [2i64, 3] {
+            let tensor = Tensor::from_slice(Shape::vector(1), &[value]).expect("a vector");
+            counted.graph.set_arg_values(vec![Some(tensor)]);
+            assert_eq!(counted.filled(sum), format!("[{}]", value + 1));
+        }
+        counted.graph.set_arg_values(Vec::new());
+        assert_eq!(counted.filled(sum), "?");
+    }
+
+    /// The numbers of nodes that an import has taken back are used again.
+    #[test]
+    fn a_failed_import_leaves_no_values() {
+        let mut counted = Counted::new();
+        let dtype = |name: &str| (name.to_string(), AttrValue::Type(DType::INT64).to_proto());
+        let def = |name: &str, op: &str, input: &[&str]| proto::NodeDef {
+            name: name.into(),
+            op: op.into(),
+            input: input.iter().map(|input| input.to_string()).collect(),
+            attr: [dtype("T"), dtype("index_type")].into(),
+            ..Default::default()
+        };
+        let value = Tensor::from_slice(Shape::vector(2), &[5i64, 5]).expect("a vector");
+        let mut five = def("five", "Const", &[]);
+        five.attr =
+            [dtype("dtype"), ("value".to_string(), AttrValue::tensor(value).to_proto())].into();
+        let nodes = vec![
+            five,
+            def("sum", "AddV2", &["five", "five"]),
+            def("good", "Fill", &["sum", "five"]),
+            def("bad", "Fill", &["good", "five"]),
+        ];
+        let graph = proto::GraphDef { node: nodes, ..Default::default() };
+        let before = counted.graph.num_ids();
+        // A matrix is no shape.
+        let outcome = counted.graph.import(graph, &ImportOptions::default());
+        let error = outcome.expect_err("the last node");
+        assert!(error.message().contains("Shape must be at most rank 1"), "{}", error.message());
+        assert_eq!(counted.sums(), 1);
+        assert_eq!(counted.graph.num_ids(), before);
+        let three = vector(&mut counted.graph, &[3]);
+        let sum = counted.add(three, counted.one);
+        assert_eq!(sum.node.index(), before + 1);
+        assert_eq!(counted.filled(sum), "[4]");
     }
 }

@@ -300,20 +300,6 @@ fn boundary(
     builder.finish(graph)
 }
 
-impl Graph {
-    /// For each node whether `id` depends on it through data.
-    pub(crate) fn data_above(&self, id: NodeId) -> Vec<bool> {
-        let mut seen = vec![false; self.num_ids()];
-        let mut stack = vec![id];
-        while let Some(id) = stack.pop() {
-            if !std::mem::replace(&mut seen[id.index()], true) {
-                stack.extend(self.node(id).inputs.iter().map(|edge| edge.source.node));
-            }
-        }
-        seen
-    }
-}
-
 /// The nodes that `outputs` are computed by, in order of creation and without those of the `inputs`, and for every node
 /// whether it was come by.
 fn nodes_above(

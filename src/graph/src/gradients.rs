@@ -409,8 +409,14 @@ impl Region {
             Region { positions: vec![0; graph.num_ids()], nodes: Vec::new(), requested, loops };
         // Inputs come before their consumers, so one pass tells what depends on an `x`.
         for id in order {
-            let sources = region.loops.sources(graph, id);
-            let depends = sources.iter().any(|source| region.contains(source.node));
+            let known = region.loops.depends(id);
+            let sources = match known {
+                Some(_) => SmallVec::new(),
+                None => region.loops.sources(graph, id),
+            };
+            let depends =
+                known.unwrap_or_else(|| sources.iter().any(|source| region.contains(source.node)));
+            region.loops.set_depends(id, depends);
             if !depends && !region.requested.contains_key(&id) {
                 continue;
             }
@@ -474,12 +480,17 @@ impl Region {
 /// The loops among the ancestors, each of which counts as one node with several exits.
 #[derive(Default)]
 struct Loops {
-    by_exit: HashMap<NodeId, usize>,
+    /// The loop of an exit, and the variable.
+    by_exit: HashMap<NodeId, (usize, usize)>,
     all: Vec<PassedLoop>,
 }
 
 struct PassedLoop {
     found: Rc<Loop>,
+    /// Whether what enters the loop has been gone through: for all of its exits at once.
+    is_entered: bool,
+    /// Whether what enters the loop depends on an `x`, once that is known.
+    depends: Option<bool>,
     /// How many of its exits in the region have not had their turn.
     missing: usize,
     /// The gradients by the last values of its variables, from each exit.
@@ -493,16 +504,18 @@ impl Loops {
             return Ok(());
         }
         let found = Loop::of_exit(graph, exit)?;
-        for variable in &found.variables {
-            self.by_exit.extend(variable.exits.iter().map(|&exit| (exit, self.all.len())));
+        for (index, variable) in found.variables.iter().enumerate() {
+            let place = (self.all.len(), index);
+            self.by_exit.extend(variable.exits.iter().map(|&exit| (exit, place)));
         }
         let dys = vec![Vec::new(); found.variables.len()];
-        self.all.push(PassedLoop { found: Rc::new(found), missing: 0, dys });
+        let found = Rc::new(found);
+        self.all.push(PassedLoop { found, is_entered: false, depends: None, missing: 0, dys });
         Ok(())
     }
 
     fn of_exit(&self, id: NodeId) -> Option<usize> {
-        self.by_exit.get(&id).copied()
+        self.by_exit.get(&id).map(|&(at, _)| at)
     }
 
     /// What a node reads; for an exit, what enters the loop.
@@ -510,6 +523,29 @@ impl Loops {
         match self.of_exit(id) {
             Some(at) => self.all[at].found.sources(graph).into(),
             None => graph.node(id).inputs.iter().map(|edge| edge.source).collect(),
+        }
+    }
+
+    /// What a node reads that has not been gone through for another exit of the same loop.
+    fn new_sources(&mut self, graph: &Graph, id: NodeId) -> SmallVec<[OutputRef; 4]> {
+        match self.of_exit(id).map(|at| &mut self.all[at].is_entered) {
+            Some(true) => SmallVec::new(),
+            Some(is_entered) => {
+                *is_entered = true;
+                self.sources(graph, id)
+            }
+            None => self.sources(graph, id),
+        }
+    }
+
+    /// Whether what an exit's loop reads depends on an `x`, if another exit has told.
+    fn depends(&self, id: NodeId) -> Option<bool> {
+        self.all[self.of_exit(id)?].depends
+    }
+
+    fn set_depends(&mut self, id: NodeId, depends: bool) {
+        if let Some(at) = self.of_exit(id) {
+            self.all[at].depends = Some(depends);
         }
     }
 
@@ -533,9 +569,7 @@ impl Loops {
         grad: Option<Output>,
     ) -> Option<(Rc<Loop>, Vec<Vec<Output>>)> {
         let passed = &mut self.all[at];
-        let variables = &passed.found.variables;
-        let index = variables.iter().position(|variable| variable.exits.contains(&exit));
-        if let Some(index) = index {
+        if let Some(&(_, index)) = self.by_exit.get(&exit) {
             passed.dys[index].extend(grad);
         }
         passed.missing -= 1;
@@ -574,7 +608,7 @@ fn ancestors(
                 let is_last = frontier.is_some_and(|nodes| nodes.contains(&id));
                 let sources = match is_last {
                     true => SmallVec::new(),
-                    false => loops.sources(graph, id),
+                    false => loops.new_sources(graph, id),
                 };
                 stack.push((id, sources, 0));
             }

@@ -1,7 +1,7 @@
 //! `Graph`: the arena of nodes, and what is known of them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::DefaultHashBuilder;
 use smallvec::SmallVec;
@@ -12,6 +12,7 @@ use tfcore_tensor::{PartialShape, Tensor};
 
 use crate::call_shapes::Calls;
 use crate::fanout::Fanouts;
+use crate::fold_memo::FoldMemo;
 use crate::kinds::Kinds;
 use crate::library::{FunctionLibrary, Mark};
 use crate::names::Names;
@@ -54,6 +55,7 @@ pub struct Graph {
     calls: Option<Calls>,
     /// In a function's body: the arguments of a call as far as their values are known.
     arg_values: Vec<Option<Tensor>>,
+    fold_memo: Mutex<FoldMemo>,
     versions: Versions,
     require_shape_fns: bool,
     /// Whether a node was changed after it had been added, so that what building and import check may not hold.
@@ -105,6 +107,7 @@ impl Graph {
             library: Arc::default(),
             calls: Some(Calls::default()),
             arg_values: Vec::new(),
+            fold_memo: Mutex::default(),
             versions,
             require_shape_fns: true,
             is_mutated: false,
@@ -169,8 +172,33 @@ impl Graph {
         self.arg_values.get(index)?.as_ref()
     }
 
+    /// Begins to infer shapes for another call, or ends it with no values.
     pub(crate) fn set_arg_values(&mut self, values: Vec<Option<Tensor>>) {
         self.arg_values = values;
+        let nodes = self.nodes.len();
+        let memo = self.fold_memo_mut();
+        memo.clear();
+        memo.earn(nodes);
+    }
+
+    pub(crate) fn fold_memo(&self) -> MutexGuard<'_, FoldMemo> {
+        self.fold_memo.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn fold_memo_mut(&mut self) -> &mut FoldMemo {
+        self.fold_memo.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// To be called when a node is changed so that its values may be others than before.
+    pub(crate) fn forget_values(&mut self, id: NodeId) {
+        let node = &self.nodes[id.index()];
+        // A Merge is never folded, and import closes many a loop with one.
+        if node.is_merge() {
+            return;
+        }
+        let is_read = self.fanouts.is_read(id);
+        let memo = self.fold_memo_mut();
+        if is_read { memo.clear() } else { memo.forget(id) }
     }
 
     /// Whether ops without a shape function are refused; so by default.
@@ -309,6 +337,7 @@ impl Graph {
             self.fanouts.add(OutputRef::control(control), node.id, 0);
         }
         self.fanouts.push_node();
+        self.fold_memo_mut().earn(1);
         self.first_outputs.push(self.outputs.len());
         outputs.into_iter().for_each(|output| self.outputs.push(output));
         self.nodes.push(Arc::new(node));
@@ -318,6 +347,7 @@ impl Graph {
     fn truncate(&mut self, len: usize) {
         let removed = self.nodes.split_off(len);
         self.names.remove(len, &removed);
+        removed.iter().for_each(|node| self.fold_memo_mut().forget(node.id));
         if let Some(&first) = self.first_outputs.get(len) {
             self.outputs.truncate(first);
             self.first_outputs.truncate(len);
@@ -377,6 +407,7 @@ impl Graph {
 
     /// Makes `edge` the data input `input` of a node: closes a loop, or replaces an edge.
     pub(crate) fn set_input(&mut self, id: NodeId, input: usize, edge: Edge) {
+        self.forget_values(id);
         let old = std::mem::replace(&mut self.node_mut(id).inputs[input], edge).source;
         if old.node != SOURCE {
             self.fanouts.retain(old.node, |output, consumer, at| {
@@ -388,6 +419,7 @@ impl Graph {
 
     /// Adds a data input behind the last one.
     pub(crate) fn push_input(&mut self, id: NodeId, source: OutputRef) {
+        self.forget_values(id);
         let inputs = &mut self.node_mut(id).inputs;
         inputs.push(source.into());
         let input = inputs.len() - 1;
@@ -483,8 +515,13 @@ impl Graph {
     /// `InvalidArgument` if the two contradict each other.
     pub fn merge_shape(&mut self, output: OutputRef, shape: &PartialShape) -> Result<()> {
         let slot = self.output_slot(output)?;
-        let info = &mut self.outputs[slot];
-        info.shape = shape_ops::merge(&info.shape, shape)?;
+        let merged = shape_ops::merge(&self.outputs[slot].shape, shape)?;
+        // Mostly nobody has read a new node yet, or nothing was new.
+        let is_read = self.fanouts.is_read(output.node);
+        if is_read && merged != self.outputs[slot].shape {
+            self.fold_memo_mut().reopen();
+        }
+        self.outputs[slot].shape = merged;
         Ok(())
     }
 }

@@ -28,8 +28,8 @@ pub(crate) fn loop_gradient(
 ) -> Result<Vec<Option<Output>>> {
     let count = found.variables.len();
     let mut results = vec![None; wanted.len()];
-    let flow = Flow::new(scope, found, dys, wanted)?;
-    if flow.active.is_empty() {
+    let active = active_variables(scope, found, dys, wanted)?;
+    if active.is_empty() {
         return Ok(results);
     }
     if scope.depth == MAX_DEPTH {
@@ -37,7 +37,7 @@ pub(crate) fn loop_gradient(
             "Gradients of loops that lie more than {MAX_DEPTH} deep in each other"
         ));
     }
-    let part = found.body(scope.graph, &flow.active)?;
+    let part = found.body(scope.graph, &active)?;
     let (forward, times) = Forward::new(scope, found)?;
     let prefix = scope.names.unique(scope.graph, "loop");
     let (backward, pivot) = Backward::new(scope, found, prefix.clone(), times)?;
@@ -68,9 +68,9 @@ pub(crate) fn loop_gradient(
     let copied = copy.nodes(part.nodes, scope.graph)?;
 
     // The gradients by the variables go around; those that are left as they are collect what each iteration adds.
-    let mut carried = Vec::with_capacity(flow.active.len());
+    let mut carried = Vec::with_capacity(active.len());
     let (mut ys, mut grads) = (Vec::new(), Vec::new());
-    for &index in &flow.active {
+    for &index in &active {
         let variable = &found.variables[index];
         let first = match dys[index] {
             Some(dy) => dy,
@@ -97,7 +97,9 @@ pub(crate) fn loop_gradient(
         .invariants
         .iter()
         .enumerate()
-        .filter(|(index, enter)| wanted[count + index] && part.invariants.contains(enter))
+        .filter(|(index, enter)| {
+            wanted[count + index] && part.invariants.binary_search(enter).is_ok()
+        })
         .map(|(index, &enter)| (count + index, enter))
         .collect();
     let mut xs: Vec<OutputRef> = Vec::new();
@@ -105,7 +107,7 @@ pub(crate) fn loop_gradient(
         |output: OutputRef| copied.find(output).ok_or_else(|| invalid!("A value was not copied"));
     let mut with_values = Vec::new();
     for (position, (index, _)) in carried.iter().enumerate() {
-        if part.variables.contains(index) {
+        if part.variables.binary_search(index).is_ok() {
             with_values.push(position);
             xs.push(find(found.variables[*index].value())?);
         }
@@ -155,63 +157,30 @@ pub(crate) fn loop_gradient(
     Ok(results)
 }
 
-/// Which variables carry a gradient.
-struct Flow {
-    active: Vec<usize>,
-}
-
-impl Flow {
-    fn new(
-        scope: &Scope<'_>,
-        found: &Loop,
-        dys: &[Option<Output>],
-        wanted: &[bool],
-    ) -> Result<Flow> {
-        let count = found.variables.len();
-        let mut reads: Vec<BodyPart> = Vec::with_capacity(count);
-        for index in 0..count {
-            reads.push(found.body(scope.graph, &[index])?);
+/// The variables that carry a gradient: an `x` has a part in them, and they in a `y`.
+fn active_variables(
+    scope: &Scope<'_>,
+    found: &Loop,
+    dys: &[Option<Output>],
+    wanted: &[bool],
+) -> Result<Vec<usize>> {
+    let (by_variables, by_invariants) = wanted.split_at(found.variables.len());
+    let all: Vec<usize> = (0..found.variables.len()).collect();
+    let body = found.body(scope.graph, &all)?;
+    let mut useful = by_variables.to_vec();
+    let invariants = found.invariants.iter().zip(by_invariants);
+    let invariants = invariants.filter(|(_, wanted)| **wanted).map(|(&enter, _)| enter);
+    found.spread_forth(&body, &mut useful, invariants);
+    let mut needed: Vec<bool> = dys.iter().map(Option::is_some).collect();
+    found.spread_back(scope.graph, &mut needed);
+    let mut active = Vec::new();
+    for index in all {
+        let dtype = scope.graph.output_dtype(found.variables[index].first)?.base();
+        if useful[index] && needed[index] && (dtype.is_float() || dtype.is_complex()) {
+            active.push(index);
         }
-        let has_gradient = |index: usize| -> Result<bool> {
-            let dtype = scope.graph.output_dtype(found.variables[index].first)?.base();
-            Ok(dtype.is_float() || dtype.is_complex())
-        };
-        // What an `x` has a part in.
-        let is_wanted = |enter: &NodeId| {
-            let position = found.invariants.iter().position(|known| known == enter);
-            position.is_some_and(|position| wanted[count + position])
-        };
-        let mut useful: Vec<bool> = (0..count)
-            .map(|index| wanted[index] || reads[index].invariants.iter().any(is_wanted))
-            .collect();
-        spread(&mut useful, |useful, index| {
-            reads[index].variables.iter().any(|&read| useful[read])
-        });
-        // What a `y` depends on.
-        let mut needed: Vec<bool> = dys.iter().map(Option::is_some).collect();
-        spread(&mut needed, |needed, index| {
-            (0..count).any(|reader| needed[reader] && reads[reader].variables.contains(&index))
-        });
-        let mut active = Vec::new();
-        for index in 0..count {
-            if useful[index] && needed[index] && has_gradient(index)? {
-                active.push(index);
-            }
-        }
-        Ok(Flow { active })
     }
-}
-
-/// Marks what `follows` from the marks, until nothing more does.
-pub(crate) fn spread(marks: &mut [bool], follows: impl Fn(&[bool], usize) -> bool) {
-    loop {
-        let new: Vec<usize> =
-            (0..marks.len()).filter(|&index| !marks[index] && follows(marks, index)).collect();
-        if new.is_empty() {
-            return;
-        }
-        new.into_iter().for_each(|index| marks[index] = true);
-    }
+    Ok(active)
 }
 
 /// The body is computed again, which must give the same values.

@@ -1,6 +1,6 @@
 //! Finds the loops of the old kind in a graph: Enter, Merge, Switch, NextIteration and Exit.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -9,6 +9,7 @@ use tfcore_base::{Result, invalid};
 use crate::Graph;
 use crate::copy::in_order;
 use crate::node::{Node, NodeId, OutputRef};
+use crate::reach::{reach, readers};
 
 /// A loop, as its LoopCond holds it together.
 pub(crate) struct Loop {
@@ -17,8 +18,10 @@ pub(crate) struct Loop {
     pub(crate) frame: String,
     pub(crate) parallel_iterations: i64,
     pub(crate) variables: Vec<LoopVariable>,
-    /// The Enters of values that all iterations share.
+    /// The Enters of values that all iterations share, in order.
     pub(crate) invariants: Vec<NodeId>,
+    /// The positions of the variables by their Switches.
+    by_switch: HashMap<NodeId, usize>,
 }
 
 pub(crate) struct LoopVariable {
@@ -44,11 +47,11 @@ impl LoopVariable {
 
 /// The part of a body that some values are computed by.
 pub(crate) struct BodyPart {
-    /// In order.
+    /// Each after those that it reads.
     pub(crate) nodes: Vec<Arc<Node>>,
-    /// Positions of the loop variables that are read.
+    /// Positions of the loop variables that are read, in order.
     pub(crate) variables: Vec<usize>,
-    /// The Enters that are read.
+    /// The Enters that are read, in order.
     pub(crate) invariants: Vec<NodeId>,
 }
 
@@ -72,6 +75,7 @@ impl Loop {
             parallel_iterations: 1,
             variables: Vec::new(),
             invariants: Vec::new(),
+            by_switch: HashMap::new(),
         };
         for (switch, input) in graph.consumers(condition) {
             if input == 1 && &*graph.node(switch).op.name == "Switch" {
@@ -100,6 +104,7 @@ impl Loop {
             .consumers(OutputRef::new(switch, 0))
             .map(|(consumer, _)| consumer)
             .filter(|&consumer| &*graph.node(consumer).op.name == "Exit");
+        self.by_switch.insert(switch, self.variables.len());
         self.variables.push(LoopVariable {
             first: enter.inputs[0].source,
             switch,
@@ -121,7 +126,7 @@ impl Loop {
                 continue;
             }
             let node = graph.node(id);
-            if let Some(index) = self.variables.iter().position(|variable| variable.switch == id) {
+            if let Some(&index) = self.by_switch.get(&id) {
                 part.variables.push(index);
             } else if self.is_invariant(node) {
                 part.invariants.push(id);
@@ -135,6 +140,44 @@ impl Loop {
         part.invariants.sort_unstable();
         part.nodes = in_order(&part.nodes)?;
         Ok(part)
+    }
+
+    /// Marks the variables that marked ones are computed by, in this iteration or an earlier one.
+    pub(crate) fn spread_back(&self, graph: &Graph, marks: &mut [bool]) {
+        let next = |index: usize| self.variables[index].next.node;
+        let marked = (0..marks.len()).filter(|&index| marks[index]);
+        let reached =
+            reach(marked.map(next).collect(), |id, queue| match self.by_switch.get(&id) {
+                Some(&index) => queue.push(next(index)),
+                None if self.is_invariant(graph.node(id)) => {}
+                None => queue.extend(graph.node(id).inputs.iter().map(|edge| edge.source.node)),
+            });
+        for (mark, variable) in marks.iter_mut().zip(&self.variables) {
+            *mark |= reached.contains(&variable.switch);
+        }
+    }
+
+    /// Marks the variables that are computed by marked ones or by `invariants`, in this iteration or a later one.
+    pub(crate) fn spread_forth(
+        &self,
+        body: &BodyPart,
+        marks: &mut [bool],
+        invariants: impl Iterator<Item = NodeId>,
+    ) {
+        let readers = readers(&body.nodes);
+        let mut switches: HashMap<NodeId, Vec<NodeId>> = HashMap::new();
+        for variable in &self.variables {
+            switches.entry(variable.next.node).or_default().push(variable.switch);
+        }
+        let marked = (0..marks.len()).filter(|&index| marks[index]);
+        let marked = marked.map(|index| self.variables[index].switch);
+        let reached = reach(marked.chain(invariants).collect(), |id, queue| {
+            queue.extend(readers.get(&id).into_iter().flatten());
+            queue.extend(switches.get(&id).into_iter().flatten());
+        });
+        for (mark, variable) in marks.iter_mut().zip(&self.variables) {
+            *mark |= reached.contains(&variable.next.node);
+        }
     }
 
     fn is_invariant(&self, node: &Node) -> bool {

@@ -167,6 +167,7 @@ impl Graph {
     /// them any more.
     fn update_dtypes(&mut self, id: NodeId) {
         self.set_mutated();
+        self.forget_values(id);
         let Some((inputs, outputs)) = dtypes(self.node(id)) else {
             return;
         };

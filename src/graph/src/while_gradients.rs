@@ -4,6 +4,7 @@
 //! them. Another loop runs as often, takes the values off the lists from the end and carries the gradients back through
 //! the body. Values that no iteration changes need no list.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use tfcore_base::{DType, Result, invalid, unimplemented_error};
@@ -14,8 +15,8 @@ use crate::call_gradients::inputs_of;
 use crate::function_gradient::{GradientFunction, Wanted, func_attr, has_gradient};
 use crate::gradients::{Scope, to_ref};
 use crate::instantiate::FunctionBody;
-use crate::loop_gradients::spread;
-use crate::node::{Node, OutputRef};
+use crate::node::{Node, NodeId, OutputRef};
+use crate::reach::{reach, readers};
 use crate::repeatable::check_repeatable;
 
 /// The gradients by the first values of a loop's variables.
@@ -27,7 +28,7 @@ pub(crate) fn while_gradient(
 ) -> Result<Gradients> {
     let mut results = vec![None; node.inputs.len()];
     let found = Loop::new(scope, node)?;
-    let active = found.active(grads, wanted);
+    let active = found.active(scope, grads, wanted)?;
     let moving: Vec<usize> =
         active.iter().copied().filter(|&index| !found.is_constant[index]).collect();
     let asked = Wanted { function: found.body, ys: &moving, xs: &active, zeros: &[] };
@@ -44,8 +45,8 @@ pub(crate) fn while_gradient(
         return Ok(results);
     }
     let needs_value = |index: usize| {
-        let is_zero = |carried: &Carried| carried.index == index && carried.dtype.is_none();
-        gradient.reads[index] || carried.iter().any(is_zero)
+        let at = carried.binary_search_by_key(&index, |carried| carried.index);
+        gradient.reads[index] || at.is_ok_and(|at| carried[at].dtype.is_none())
     };
     let saved: Vec<usize> = (0..node.inputs.len())
         .filter(|&index| !found.is_constant[index] && needs_value(index))
@@ -77,8 +78,6 @@ struct Loop<'n> {
     inputs: Vec<Output>,
     cond: &'n Func,
     body: &'n Func,
-    /// For each variable, which of them its next value depends on.
-    depends: Vec<Vec<bool>>,
     /// For each variable, whether the body hands it on as it is.
     is_constant: Vec<bool>,
 }
@@ -96,30 +95,41 @@ impl<'n> Loop<'n> {
                 node.inputs.len()
             ));
         }
-        let mut depends = Vec::with_capacity(rets.len());
-        let mut is_constant = Vec::with_capacity(rets.len());
-        for (&ret, &arg) in rets.iter().zip(&args) {
-            let seen = graph.data_above(ret);
-            depends.push(args.iter().map(|arg| seen[arg.index()]).collect());
-            is_constant.push(graph.node(ret).inputs[0].source == OutputRef::new(arg, 0));
-        }
-        Ok(Loop { node, inputs: inputs_of(node), cond, body, depends, is_constant })
+        let is_constant = |(&ret, &arg)| graph.node(ret).inputs[0].source == OutputRef::new(arg, 0);
+        let is_constant = rets.iter().zip(&args).map(is_constant).collect();
+        Ok(Loop { node, inputs: inputs_of(node), cond, body, is_constant })
     }
 
     /// The variables that carry a gradient: a wanted one has a part in them, and they in a result.
-    fn active(&self, grads: &[Option<Output>], wanted: &[bool]) -> Vec<usize> {
-        let count = self.inputs.len();
-        let mut useful = wanted.to_vec();
-        spread(&mut useful, |useful, index| {
-            (0..count).any(|read| useful[read] && self.depends[index][read])
+    fn active(
+        &self,
+        scope: &Scope<'_>,
+        grads: &[Option<Output>],
+        wanted: &[bool],
+    ) -> Result<Vec<usize>> {
+        let FunctionBody { graph, args, rets, .. } = scope.body(self.body)?;
+        // What an iteration leaves behind is what the next one begins with.
+        let by_arg: HashMap<NodeId, NodeId> =
+            args.iter().copied().zip(rets.iter().copied()).collect();
+        let by_ret: HashMap<NodeId, NodeId> =
+            rets.iter().copied().zip(args.iter().copied()).collect();
+        let readers = readers(graph.nodes());
+        let begin = args.iter().zip(wanted).filter(|(_, wanted)| **wanted);
+        let useful = reach(begin.map(|(&arg, _)| arg).collect(), |id, queue| {
+            queue.extend(readers.get(&id).into_iter().flatten());
+            queue.extend(by_ret.get(&id));
         });
-        let mut needed: Vec<bool> = grads.iter().map(Option::is_some).collect();
-        spread(&mut needed, |needed, index| {
-            (0..count).any(|reader| needed[reader] && self.depends[reader][index])
+        let end = rets.iter().zip(grads).filter(|(_, grad)| grad.is_some());
+        let needed = reach(end.map(|(&ret, _)| ret).collect(), |id, queue| {
+            queue.extend(graph.node(id).inputs.iter().map(|edge| edge.source.node));
+            queue.extend(by_arg.get(&id));
         });
-        let is_active =
-            |&index: &usize| useful[index] && needed[index] && has_gradient(self.dtype(index));
-        (0..count).filter(is_active).collect()
+        let is_active = |&index: &usize| {
+            let is_useful = wanted[index] || useful.contains(&rets[index]);
+            let is_needed = grads[index].is_some() || needed.contains(&args[index]);
+            is_useful && is_needed && has_gradient(self.dtype(index))
+        };
+        Ok((0..self.inputs.len()).filter(is_active).collect())
     }
 
     fn dtype(&self, index: usize) -> DType {
@@ -229,6 +239,7 @@ struct Backward<'a> {
     found: &'a Loop<'a>,
     /// Of the body.
     gradient: &'a Rc<GradientFunction>,
+    /// In order, as are the next two.
     carried: Vec<Carried>,
     /// The variables whose next values the body's gradient has derivatives by.
     moving: Vec<usize>,
@@ -283,7 +294,7 @@ impl Backward<'_> {
 
     /// The variables whose first values are those of all iterations, or are good for what does not matter.
     fn staying(&self) -> impl Iterator<Item = usize> {
-        (0..self.found.inputs.len()).filter(|index| !self.saved.contains(index))
+        (0..self.found.inputs.len()).filter(|index| self.saved.binary_search(index).is_err())
     }
 
     fn iteration(&self, scope: &mut Scope<'_>, args: &[Output]) -> Result<Vec<Output>> {
@@ -305,7 +316,7 @@ impl Backward<'_> {
         }
         // All of the moving ones are carried.
         let dys = self.carried.iter().zip(grads);
-        let dys = dys.filter(|(carried, _)| self.moving.contains(&carried.index));
+        let dys = dys.filter(|(carried, _)| self.moving.binary_search(&carried.index).is_ok());
         let inputs: Vec<Output> = values.iter().copied().chain(dys.map(|(_, &dy)| dy)).collect();
         let dtypes: Vec<DType> = self.gradient.dtypes.iter().copied().flatten().collect();
         let call = match dtypes.is_empty() {

@@ -19,5 +19,6 @@ pub mod isa;
 pub mod philox;
 pub mod pool;
 pub mod reduce;
+mod sync;
 pub mod wide;
 pub mod window;

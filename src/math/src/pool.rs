@@ -12,9 +12,11 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle, Thread};
+use std::sync::{Arc, PoisonError};
+
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Condvar, Mutex, MutexGuard, Parker, hint};
 
 /// How many chunks a loop is cut into per thread, so that a slow thread does not hold up the others.
 const CHUNKS_PER_THREAD: usize = 4;
@@ -22,7 +24,7 @@ const CHUNKS_PER_THREAD: usize = 4;
 /// How often an idle thread looks for work before it goes to sleep, divided by the number of threads.
 ///
 /// A few microseconds of polling spare the executor a system call for each of the short gaps between the ops of a run.
-const SPINS: usize = 4000;
+const SPINS: usize = if cfg!(loom) { 1 } else { 4000 };
 
 /// So much may wait in front of a thread before offers of work are refused.
 const OFFERS_PER_THREAD: usize = 4;
@@ -86,7 +88,7 @@ impl Pool {
             done: AtomicUsize::new(0),
             panicked: AtomicBool::new(false),
             panic: Mutex::new(None),
-            caller: thread::current(),
+            caller: Parker::new(),
         });
         self.shared.push_job(&job, helpers);
         job.work();
@@ -131,7 +133,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         let workers = self.workers.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if workers.is_empty() || *self.process.get_mut() != std::process::id() {
+        if workers.is_empty() || self.process.load(Ordering::Relaxed) != std::process::id() {
             // Workers stay in the process that forks, perhaps with the lock: there is nobody to tell or to join.
             return;
         }
@@ -293,7 +295,7 @@ impl Shared {
             if self.pending.load(Ordering::Acquire) > 0 {
                 break;
             }
-            std::hint::spin_loop();
+            hint::spin_loop();
         }
         let mut queue = lock(&self.queue);
         let work = loop {
@@ -338,7 +340,7 @@ struct Job {
     done: AtomicUsize,
     panicked: AtomicBool,
     panic: Mutex<Option<Box<dyn Any + Send>>>,
-    caller: Thread,
+    caller: Parker,
 }
 
 impl Job {
@@ -373,9 +375,9 @@ impl Job {
         while self.done.load(Ordering::Acquire) < self.chunks {
             if spins < SPINS {
                 spins += 1;
-                std::hint::spin_loop();
+                hint::spin_loop();
             } else {
-                thread::park();
+                self.caller.park();
             }
         }
         if self.panicked.load(Ordering::Relaxed) {
@@ -390,7 +392,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::mpsc;
@@ -560,5 +562,83 @@ mod tests {
             });
             assert!(out.iter().enumerate().all(|(i, &v)| i == v), "len {len}, multiple {multiple}");
         }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+
+    fn counters<const N: usize>() -> Arc<[AtomicUsize; N]> {
+        Arc::new(std::array::from_fn(|_| AtomicUsize::new(0)))
+    }
+
+    fn count(counter: &AtomicUsize) {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Runs a loop of two ranges, and checks that both have been run, once, when it returns.
+    fn run_loop(pool: &Pool) {
+        let hits = counters::<2>();
+        pool.for_each_chunk(2, 1, &|range| range.for_each(|i| count(&hits[i])));
+        assert!(hits.iter().all(|hits| hits.load(Ordering::Relaxed) == 1));
+    }
+
+    #[test]
+    fn a_loop_ends_when_all_is_done() {
+        loom::model(|| {
+            let pool = Pool::new(2);
+            run_loop(&pool);
+            run_loop(&pool);
+        });
+    }
+
+    #[test]
+    fn loops_of_two_callers() {
+        loom::model(|| {
+            let pool = Arc::new(Pool::new(2));
+            let other = pool.clone();
+            let caller = thread::spawn(move || run_loop(&other));
+            run_loop(&pool);
+            caller.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn every_task_is_run() {
+        for threads in [1, 2] {
+            loom::model(move || {
+                let pool = Pool::new(threads);
+                let runs = counters::<2>();
+                for index in 0..2 {
+                    let runs = runs.clone();
+                    pool.spawn(Box::new(move || count(&runs[index])));
+                }
+                drop(pool);
+                assert!(runs.iter().all(|runs| runs.load(Ordering::Relaxed) == 1));
+            });
+        }
+    }
+
+    /// Nothing is left to be done by a worker that is inside something else: there are as many workers as tasks.
+    #[test]
+    fn a_task_does_not_wait_for_another() {
+        loom::model(|| {
+            let pool = Pool::new(2);
+            let (met, arrived) = (Arc::new(Condvar::new()), Arc::new(Mutex::new(0)));
+            // So that a worker may be idle.
+            pool.spawn(Box::new(|| ()));
+            for _ in 0..2 {
+                let (met, arrived) = (met.clone(), arrived.clone());
+                pool.spawn(Box::new(move || {
+                    let mut count = lock(&arrived);
+                    *count += 1;
+                    met.notify_all();
+                    while *count < 2 {
+                        count = met.wait(count).expect("nobody panics");
+                    }
+                }));
+            }
+        });
     }
 }

@@ -4,11 +4,11 @@ use num_traits::One;
 use tfcore_base::{DType, Elem, Make, Numbers, Pick, Result, internal, invalid, require};
 use tfcore_framework::movement::for_each_units;
 use tfcore_framework::{
-    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns, shape_ops,
+    Forward, InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns,
+    shape_ops,
 };
 use tfcore_tensor::{Shape, Tensor, Variant};
 
-use crate::identity::forward;
 use crate::types;
 
 pub(crate) fn register(r: &mut Registry) {
@@ -18,7 +18,9 @@ pub(crate) fn register(r: &mut Registry) {
     r.op("Placeholder").shape(placeholder_shape).cpu(placeholder_kernel);
     r.op("PlaceholderV2").shape(shape_fns::explicit).cpu(placeholder_kernel);
     // `PlaceholderWithDefault(input: dtype) -> output: dtype`: the input, unless it is fed.
-    r.op("PlaceholderWithDefault").shape(placeholder_with_default_shape).compute(forward);
+    r.op("PlaceholderWithDefault")
+        .shape(placeholder_with_default_shape)
+        .cpu(|_| Ok(Box::new(Forward)));
     // `Fill(dims: index_type, value: T) -> output: T`.
     r.op("Fill").shape(fill_shape).cpu_where(
         vec![("T", types::all_quantized_and_int4()), ("index_type", types::indices())],

@@ -1,7 +1,7 @@
 //! Ops that hand on what they get: `Identity` and its kin, and `NoOp`, which hands on nothing.
 
 use tfcore_base::Result;
-use tfcore_framework::{InferenceContext, OpContext, Registry, shape_fns};
+use tfcore_framework::{Forward, InferenceContext, OpContext, Registry, shape_fns};
 
 use crate::types;
 
@@ -9,14 +9,14 @@ pub(crate) fn register(r: &mut Registry) {
     // `Identity(input: T) -> output: T`, and ops that differ only in what gradients and graph
     // transformations make of them.
     r.ops(["Identity", "StopGradient", "PreventGradient", "GuaranteeConst"], |op| {
-        op.shape(shape_fns::unchanged).compute(forward);
+        op.shape(shape_fns::unchanged).cpu(|_| Ok(Box::new(Forward)));
     });
     // `Snapshot(input: T) -> output: T`.
     r.op("Snapshot")
         .shape(shape_fns::unchanged)
-        .cpu_for("T", &types::plain(), |_| Ok(Box::new(forward)));
+        .cpu_for("T", &types::plain(), |_| Ok(Box::new(Forward)));
     // `IdentityN(input: T...) -> output: T...`.
-    r.op("IdentityN").shape(each_unchanged).compute(forward);
+    r.op("IdentityN").shape(each_unchanged).cpu(|_| Ok(Box::new(Forward)));
     // `DeepCopy(x: T) -> y: T`: the same elements in memory of their own.
     r.op("DeepCopy").shape(shape_fns::unchanged).compute(deep_copy);
     // `NoOp()`: only its control edges matter.
@@ -27,14 +27,6 @@ fn each_unchanged(ctx: &mut InferenceContext<'_>) -> Result<()> {
     for index in 0..ctx.num_inputs() {
         ctx.set_output(index, ctx.input(index).clone());
         ctx.forward_handle(index, index);
-    }
-    Ok(())
-}
-
-pub(crate) fn forward(ctx: &mut OpContext<'_>) -> Result<()> {
-    for index in 0..ctx.num_inputs() {
-        let tensor = ctx.take_input(index)?;
-        ctx.set_output(index, tensor);
     }
     Ok(())
 }

@@ -1,38 +1,18 @@
 //! `ResizeBicubic`.
 
 use num_traits::AsPrimitive;
-use tfcore_base::{Elem, Make, Pick, RealNumbers, Result, TypeSet, internal, try_collect};
-use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, kernel};
-use tfcore_math::pool::{Parallel, par_chunks_mut};
-use tfcore_tensor::{Elems, Shape};
+use tfcore_base::{Elem, Make, RealNumbers, Result, TypeSet, try_collect};
+use tfcore_framework::Registry;
+use tfcore_math::pool::par_chunks_mut;
 
-use crate::resize::{Alignment, Resize, resize_shape};
+use crate::resize::{Alignment, InterpolationLoop, interpolation, resize_shape};
 
 pub(crate) fn register(r: &mut Registry) {
     // `ResizeBicubic(images: T, size: int32) -> resized_images: float`, attrs `align_corners`,
     // `half_pixel_centers`: each pixel is interpolated from four by four of the input around it.
-    r.op("ResizeBicubic").shape(resize_shape).cpu_for("T", &RealNumbers::dtypes(), bicubic_kernel);
-}
-
-fn bicubic_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let alignment = Alignment::new(init.attrs)?;
-    let dtype = init.input_dtypes[0].base();
-    let run = <RealNumbers as Pick<BicubicForm, BicubicLoop>>::pick(dtype)
-        .ok_or_else(|| internal!("ResizeBicubic has no kernel for type {dtype}"))?;
-    kernel(move |ctx: &mut OpContext<'_>| {
-        let resize = Resize::new(ctx)?;
-        let mut out = ctx.allocate_output(0, Shape::new(&resize.sizes())?)?;
-        if out.count() == 0 {
-            ctx.set_output(0, out);
-            return Ok(());
-        }
-        let rows = taps(alignment, resize.in_h, resize.out_h)?;
-        let cols = taps(alignment, resize.in_w, resize.out_w)?;
-        let images = ctx.input(0)?.elems();
-        run(ctx.parallel(), &resize, &rows, &cols, images, out.as_mut_slice::<f32>()?);
-        ctx.set_output(0, out);
-        Ok(())
-    })
+    r.op("ResizeBicubic")
+        .shape(resize_shape)
+        .cpu_for("T", &RealNumbers::dtypes(), |init| interpolation::<BicubicForm, _>(init, taps));
 }
 
 /// Four input pixels along one axis and their weights.
@@ -98,12 +78,10 @@ pub(crate) fn taps(alignment: Alignment, input: usize, output: usize) -> Result<
     }))
 }
 
-type BicubicLoop = fn(Parallel<'_>, &Resize, &[Taps], &[Taps], Elems<'_>, &mut [f32]);
-
 struct BicubicForm;
 
-impl<T: Elem + AsPrimitive<f32>> Make<T, BicubicLoop> for BicubicForm {
-    fn make() -> BicubicLoop {
+impl<T: Elem + AsPrimitive<f32>> Make<T, InterpolationLoop<Taps>> for BicubicForm {
+    fn make() -> InterpolationLoop<Taps> {
         |parallel, resize, rows, cols, images, out| {
             let (images, out_row) = (images.typed::<T>(), resize.out_row());
             let (in_row, channels) = (resize.in_row(), resize.channels);

@@ -1,43 +1,19 @@
 //! `ResizeBilinear`.
 
 use num_traits::AsPrimitive;
-use tfcore_base::{Elem, Make, Pick, RealNumbers, Result, TypeSet, internal, try_collect};
-use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, kernel};
+use tfcore_base::{Elem, Make, RealNumbers, Result, TypeSet, try_collect};
+use tfcore_framework::Registry;
 use tfcore_math::isa::vectorize;
-use tfcore_math::pool::{Parallel, par_chunks_mut};
-use tfcore_tensor::{Elems, Shape};
+use tfcore_math::pool::par_chunks_mut;
 
-use crate::resize::{Alignment, Resize, resize_shape};
+use crate::resize::{Alignment, InterpolationLoop, interpolation, resize_shape};
 
 pub(crate) fn register(r: &mut Registry) {
     // `ResizeBilinear(images: T, size: int32) -> resized_images: float`, attrs `align_corners`,
     // `half_pixel_centers`: each pixel is interpolated between the four of the input around it.
-    r.op("ResizeBilinear").shape(resize_shape).cpu_for(
-        "T",
-        &RealNumbers::dtypes(),
-        bilinear_kernel,
-    );
-}
-
-fn bilinear_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let alignment = Alignment::new(init.attrs)?;
-    let dtype = init.input_dtypes[0].base();
-    let run = <RealNumbers as Pick<BilinearForm, BilinearLoop>>::pick(dtype)
-        .ok_or_else(|| internal!("ResizeBilinear has no kernel for type {dtype}"))?;
-    kernel(move |ctx: &mut OpContext<'_>| {
-        let resize = Resize::new(ctx)?;
-        let mut out = ctx.allocate_output(0, Shape::new(&resize.sizes())?)?;
-        if out.count() == 0 {
-            ctx.set_output(0, out);
-            return Ok(());
-        }
-        let rows = between(alignment, resize.in_h, resize.out_h)?;
-        let cols = between(alignment, resize.in_w, resize.out_w)?;
-        let images = ctx.input(0)?.elems();
-        run(ctx.parallel(), &resize, &rows, &cols, images, out.as_mut_slice::<f32>()?);
-        ctx.set_output(0, out);
-        Ok(())
-    })
+    r.op("ResizeBilinear").shape(resize_shape).cpu_for("T", &RealNumbers::dtypes(), |init| {
+        interpolation::<BilinearForm, _>(init, between)
+    });
 }
 
 /// Two neighbouring input pixels and how far from the first one towards the second.
@@ -60,12 +36,10 @@ pub(crate) fn between(alignment: Alignment, input: usize, output: usize) -> Resu
     }))
 }
 
-type BilinearLoop = fn(Parallel<'_>, &Resize, &[Between], &[Between], Elems<'_>, &mut [f32]);
-
 struct BilinearForm;
 
-impl<T: Elem + AsPrimitive<f32>> Make<T, BilinearLoop> for BilinearForm {
-    fn make() -> BilinearLoop {
+impl<T: Elem + AsPrimitive<f32>> Make<T, InterpolationLoop<Between>> for BilinearForm {
+    fn make() -> InterpolationLoop<Between> {
         |parallel, resize, rows, cols, images, out| {
             let (images, out_row) = (images.typed::<T>(), resize.out_row());
             par_chunks_mut(parallel, out, out_row, 1 << 12, &|start, piece| {

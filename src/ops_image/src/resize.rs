@@ -1,8 +1,9 @@
 //! What the resizing ops share: shapes, checks and the way from an output pixel back to the input.
 
-use tfcore_base::{Result, invalid};
-use tfcore_framework::{Attrs, InferenceContext, OpContext, shape_ops};
-use tfcore_tensor::{Dim, Tensor};
+use tfcore_base::{Pick, RealNumbers, Result, internal, invalid};
+use tfcore_framework::{Attrs, InferenceContext, Kernel, KernelInit, OpContext, kernel, shape_ops};
+use tfcore_math::pool::Parallel;
+use tfcore_tensor::{Dim, Elems, Shape, Tensor};
 
 /// `[batch, rows, cols, channels]` where rows and columns are the values of the second input.
 pub(crate) fn resize_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -117,6 +118,38 @@ impl Resize {
     pub(crate) fn out_row(&self) -> usize {
         self.out_w * self.channels
     }
+}
+
+/// Interpolates images: the extents, what each row and each column of the output is made of, images, output.
+pub(crate) type InterpolationLoop<P> = fn(Parallel<'_>, &Resize, &[P], &[P], Elems<'_>, &mut [f32]);
+
+/// What each of so many output pixels along one axis is made of, by the alignment and the number of input pixels.
+pub(crate) type PixelsFn<P> = fn(Alignment, usize, usize) -> Result<Vec<P>>;
+
+/// The kernel of an op that interpolates between pixels, with the loops of form `F`.
+pub(crate) fn interpolation<F, P: 'static>(
+    init: &KernelInit<'_>,
+    pixels: PixelsFn<P>,
+) -> Result<Box<dyn Kernel>>
+where
+    RealNumbers: Pick<F, InterpolationLoop<P>>,
+{
+    let alignment = Alignment::new(init.attrs)?;
+    let dtype = init.input_dtypes[0].base();
+    let run = <RealNumbers as Pick<F, InterpolationLoop<P>>>::pick(dtype)
+        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))?;
+    kernel(move |ctx: &mut OpContext<'_>| {
+        let resize = Resize::new(ctx)?;
+        let mut out = ctx.allocate_output(0, Shape::new(&resize.sizes())?)?;
+        if out.count() > 0 {
+            let rows = pixels(alignment, resize.in_h, resize.out_h)?;
+            let cols = pixels(alignment, resize.in_w, resize.out_w)?;
+            let images = ctx.input(0)?.elems();
+            run(ctx.parallel(), &resize, &rows, &cols, images, out.as_mut_slice::<f32>()?);
+        }
+        ctx.set_output(0, out);
+        Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -5,15 +5,18 @@
 //! wide values of a block stay in the first-level cache.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use num_complex::Complex;
 use tfcore_base::{
     BFloat16, Complex64, Complex128, DType, Elem, Float8E4M3Fn, Float8E5M2, Half, Int4, Make, Pick,
     QInt8, QInt16, QInt32, QUInt8, QUInt16, Result, UInt4, unimplemented_error,
 };
-use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, for_each_part, shape_fns};
+use tfcore_framework::{
+    Forward, Kernel, KernelInit, OpContext, Registry, ScalarKernel, for_each_part, shape_fns,
+};
 use tfcore_math::isa::vectorize;
-use tfcore_tensor::{Elems, ElemsMut};
+use tfcore_tensor::{Elems, ElemsMut, Scalar};
 
 use crate::float8::{decode, encode};
 
@@ -369,7 +372,7 @@ impl CastKernel {
     fn build(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         let (source, target) = (init.attrs.dtype("SrcT")?, init.attrs.dtype("DstT")?);
         if source == target {
-            return Ok(Box::new(forward as fn(&mut OpContext<'_>) -> Result<()>));
+            return Ok(Box::new(Forward));
         }
         let unsupported = || unimplemented_error!("Cast {source} to {target} is not supported");
         if !is_supported(source, target) {
@@ -428,12 +431,17 @@ impl Kernel for CastKernel {
         ctx.set_output(0, out);
         Ok(())
     }
+
+    fn on_scalars(self: Arc<Self>) -> Option<Arc<dyn ScalarKernel>> {
+        Some(self)
+    }
 }
 
-fn forward(ctx: &mut OpContext<'_>) -> Result<()> {
-    let tensor = ctx.take_input(0)?;
-    ctx.set_output(0, tensor);
-    Ok(())
+impl ScalarKernel for CastKernel {
+    fn apply(&self, [x, ..]: [&Scalar; 3], out: &mut Scalar) -> bool {
+        self.convert(x.elems(), out.elems_mut());
+        true
+    }
 }
 
 pub(crate) fn register(r: &mut Registry) {

@@ -1,11 +1,15 @@
 //! Choosing elements by a condition: `Select` and `SelectV2`.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 use tfcore_base::{DType, Numbers, Result, TypeSet, invalid};
-use tfcore_framework::{InferenceContext, OpContext, Registry, for_each_part, kernel, shape_ops};
+use tfcore_framework::{
+    InferenceContext, Kernel, OpContext, Registry, ScalarKernel, for_each_part, shape_ops,
+};
 use tfcore_math::isa::vectorize;
 use tfcore_tensor::{
-    Elems, ElemsMut, Lane, PartialShape, ResourceHandle, Shape, TString, Tensor, Variant,
+    Elems, ElemsMut, Lane, PartialShape, ResourceHandle, Scalar, Shape, TString, Tensor, Variant,
 };
 
 pub(crate) fn register(r: &mut Registry) {
@@ -14,19 +18,38 @@ pub(crate) fn register(r: &mut Registry) {
     // `Select(condition: bool, t: T, e: T) -> output: T`: element by element from `t` or `e`, whole rows if
     // the condition is a vector, one of the two if it is a scalar.
     r.op("Select").shape(select_shape).cpu_for("T", &dtypes, |init| {
-        let name = init.name.to_string();
-        kernel(move |ctx| {
-            let condition = condition_shape(ctx, &name)?;
-            select(ctx, &condition)
-        })
+        Ok(Box::new(SelectKernel { node: Some(init.name.to_string()) }))
     });
     // `SelectV2(condition: bool, t: T, e: T) -> output: T`, with broadcasting of all three.
-    r.op("SelectV2").shape(select_v2_shape).cpu_for("T", &dtypes, |_| {
-        kernel(|ctx| {
-            let condition = ctx.input(0)?.shape().clone();
-            select(ctx, &condition)
-        })
-    });
+    r.op("SelectV2")
+        .shape(select_v2_shape)
+        .cpu_for("T", &dtypes, |_| Ok(Box::new(SelectKernel { node: None })));
+}
+
+struct SelectKernel {
+    /// The name of a node that does not broadcast, for its messages.
+    node: Option<String>,
+}
+
+impl Kernel for SelectKernel {
+    fn compute(&self, ctx: &mut OpContext<'_>) -> Result<()> {
+        let condition = match &self.node {
+            Some(name) => condition_shape(ctx, name)?,
+            None => ctx.input(0)?.shape().clone(),
+        };
+        select(ctx, &condition)
+    }
+
+    fn on_scalars(self: Arc<Self>) -> Option<Arc<dyn ScalarKernel>> {
+        Some(self)
+    }
+}
+
+impl ScalarKernel for SelectKernel {
+    fn apply(&self, [condition, then, other]: [&Scalar; 3], out: &mut Scalar) -> bool {
+        *out = if condition.elems().typed::<bool>()[0] { *then } else { *other };
+        true
+    }
 }
 
 fn select_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {

@@ -119,7 +119,7 @@ impl<T: Elem + Widen + MatmulElem> Make<T, ConvLoop> for FilterForm {
     }
 }
 
-fn pick<S: Pick<F, ConvLoop>, F>(init: &KernelInit<'_>) -> Result<ConvLoop> {
+pub(crate) fn pick<S: Pick<F, ConvLoop>, F>(init: &KernelInit<'_>) -> Result<ConvLoop> {
     let dtype = init.output_dtypes[0].base();
     S::pick(dtype).ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))
 }
@@ -270,11 +270,7 @@ fn backprop_geometry(
     filter: &Shape,
     gradient: &Shape,
 ) -> Result<Conv2dGeometry> {
-    for (shape, name) in [(input, "input"), (filter, "filter"), (gradient, "out_backprop")] {
-        if shape.rank() != 4 {
-            return Err(invalid!("{kernel}: {name} must be 4-dimensional"));
-        }
-    }
+    check_ranks(kernel, input, filter, gradient)?;
     if input[0] != gradient[0] {
         return Err(invalid!(
             "{kernel}: input and out_backprop must have the same batch size. Input batch: {}, \
@@ -307,6 +303,16 @@ fn backprop_geometry(
         }
     }
     conv2d_geometry(window, input, filter)
+}
+
+/// All operands of a gradient are images; `op` begins the message.
+pub(crate) fn check_ranks(op: &str, input: &Shape, filter: &Shape, gradient: &Shape) -> Result<()> {
+    for (shape, name) in [(input, "input"), (filter, "filter"), (gradient, "out_backprop")] {
+        if shape.rank() != 4 {
+            return Err(invalid!("{op}: {name} must be 4-dimensional"));
+        }
+    }
+    Ok(())
 }
 
 fn backprop_input_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {

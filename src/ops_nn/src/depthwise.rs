@@ -1,8 +1,6 @@
 //! `DepthwiseConv2dNative` and its gradients: each channel is convolved with filters of its own.
 
-use tfcore_base::{
-    Code, Elem, Floats, Make, Pick, Result, TypeSet, internal, invalid, unimplemented_error,
-};
+use tfcore_base::{Code, Elem, Floats, Make, Result, TypeSet, invalid, unimplemented_error};
 use tfcore_framework::geometry::{ImageFormat, ImageWindow};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
@@ -14,7 +12,7 @@ use tfcore_math::conv::{
 use tfcore_math::wide::Widen;
 use tfcore_tensor::{Shape, Tensor};
 
-use crate::conv::{ConvLoop, run_or_zero};
+use crate::conv::{ConvLoop, check_ranks, pick, run_or_zero};
 use crate::window_attrs::{convolution_window, four};
 
 pub(crate) fn register(r: &mut Registry) {
@@ -181,17 +179,8 @@ impl<T: Elem + Widen> Make<T, ConvLoop> for FilterForm {
     }
 }
 
-fn pick<F>(init: &KernelInit<'_>) -> Result<ConvLoop>
-where
-    Floats: Pick<F, ConvLoop>,
-{
-    let dtype = init.output_dtypes[0].base();
-    <Floats as Pick<F, ConvLoop>>::pick(dtype)
-        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))
-}
-
 fn depthwise_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let run = pick::<ForwardForm>(init)?;
+    let run = pick::<Floats, ForwardForm>(init)?;
     let window = forward_window(init)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let (input, filter) = (ctx.input(0)?, ctx.input(1)?);
@@ -224,11 +213,7 @@ fn backprop_geometry(
     filter: &Shape,
     gradient: &Shape,
 ) -> Result<Conv2dGeometry> {
-    for (shape, name) in [(input, "input"), (filter, "filter"), (gradient, "out_backprop")] {
-        if shape.rank() != 4 {
-            return Err(invalid!("{op}: {name} must be 4-dimensional"));
-        }
-    }
+    check_ranks(op, input, filter, gradient)?;
     if input[0] != gradient[0] {
         return Err(invalid!("{op}: input and out_backprop must have the same batch size"));
     }
@@ -254,7 +239,7 @@ fn backprop_geometry(
 
 fn backprop_input_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     const OP: &str = "DepthwiseConv2DBackpropInput";
-    let run = pick::<InputForm>(init)?;
+    let run = pick::<Floats, InputForm>(init)?;
     let window = backprop_window(init)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let (filter, gradient) = (ctx.input(1)?, ctx.input(2)?);
@@ -269,7 +254,7 @@ fn backprop_input_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 
 fn backprop_filter_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     const OP: &str = "DepthwiseConv2DBackpropFilter";
-    let run = pick::<FilterForm>(init)?;
+    let run = pick::<Floats, FilterForm>(init)?;
     let window = backprop_window(init)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let (input, gradient) = (ctx.input(0)?, ctx.input(2)?);

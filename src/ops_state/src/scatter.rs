@@ -129,7 +129,21 @@ fn unlike(params: &Shape, indices: &Shape, updates: &Shape) -> tfcore_base::Erro
 
 fn scatter(ctx: &OpContext<'_>, change: Change, check: ShapeCheck) -> Result<()> {
     let (indices, updates) = (ctx.input(1)?, ctx.input(2)?);
-    let variable = ctx.variable(0)?;
+    change_variable(ctx, change, |params| {
+        check(params.shape(), indices.shape(), updates.shape())?;
+        let rows = Indices::of(indices)?;
+        rows.check(indices.shape(), num_rows(params))?;
+        change_rows(params, rows, indices.count(), updates, change)
+    })
+}
+
+/// Lets `run` change the variable that is input 0, if the updates, input 2, are fit for that.
+pub(crate) fn change_variable(
+    ctx: &OpContext<'_>,
+    change: Change,
+    run: impl FnOnce(&mut Tensor) -> Result<()>,
+) -> Result<()> {
+    let (variable, updates) = (ctx.variable(0)?, ctx.input(2)?);
     require!(
         variable.dtype() == updates.dtype(),
         "DType of scatter resource and updates does not match."
@@ -137,12 +151,7 @@ fn scatter(ctx: &OpContext<'_>, change: Change, check: ShapeCheck) -> Result<()>
     if let Change::Combine(update) = change {
         (update.check)(updates.elems())?;
     }
-    variable.update(&ctx.step().buffers, |params| {
-        check(params.shape(), indices.shape(), updates.shape())?;
-        let rows = Indices::of(indices)?;
-        rows.check(indices.shape(), num_rows(params))?;
-        change_rows(params, rows, indices.count(), updates, change)
-    })
+    variable.update(&ctx.step().buffers, run)
 }
 
 /// The number of rows of a variable; a scalar is one.

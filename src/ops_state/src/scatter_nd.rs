@@ -14,7 +14,7 @@ use tfcore_tensor::{PartialShape, Shape, Tensor};
 use crate::arithmetic::{Add, Max, Min, Sub};
 use crate::handle_shapes::{suffix, variable_shape};
 use crate::indices::IndexTuples;
-use crate::scatter::{Change, INDEX_TYPES, combine};
+use crate::scatter::{Change, INDEX_TYPES, change_variable, combine};
 
 pub(crate) fn register(r: &mut Registry) {
     let mut movable = Summable::dtypes();
@@ -118,15 +118,7 @@ fn check_updates(ctx: &InferenceContext<'_>, variable: &PartialShape) -> Result<
 
 fn scatter(ctx: &OpContext<'_>, change: Change, skip_bad: bool) -> Result<()> {
     let (indices, updates) = (ctx.input(1)?, ctx.input(2)?);
-    let variable = ctx.variable(0)?;
-    require!(
-        variable.dtype() == updates.dtype(),
-        "DType of scatter resource and updates does not match."
-    );
-    if let Change::Combine(update) = change {
-        (update.check)(updates.elems())?;
-    }
-    variable.update(&ctx.step().buffers, |params| {
+    change_variable(ctx, change, |params| {
         let (outer, depth) = tuple_shape(indices.shape());
         let tuples = IndexTuples::new(indices, outer, depth)?;
         check_shapes(params.shape(), indices.shape(), outer, depth, updates.shape())?;

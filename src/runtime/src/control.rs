@@ -6,13 +6,14 @@ use smallvec::SmallVec;
 use tfcore_base::{DType, Result, internal, invalid};
 use tfcore_framework::{Attrs, Outputs, Value, truth};
 use tfcore_graph::Node;
-use tfcore_tensor::Tensor;
 
 use crate::executor::{Exec, call, run_range};
 use crate::functions::Function;
 use crate::map::Map;
 use crate::plan::{Body, Slots};
 use crate::planner::Planner;
+use crate::repeat::{self, For, Repeat, While};
+use crate::scalars::ScalarLoop;
 
 /// What a node with plans of its own does.
 pub(crate) enum Control {
@@ -35,7 +36,7 @@ pub(crate) enum Control {
         body: Arc<Function>,
     },
     /// Calls the function for every row.
-    Map(Map),
+    Map(Arc<Map>),
     Loop(Arc<Loop>),
 }
 
@@ -93,11 +94,11 @@ impl Control {
                 }
             }
             "For" => Control::For { body: function("body")? },
-            "MapDefun" => Control::Map(Map {
+            "MapDefun" => Control::Map(Arc::new(Map {
                 function: function("f")?,
                 num_mapped: node.attrs.dtypes("Targuments")?.len(),
                 output_shapes: node.attrs.shapes("output_shapes")?.to_vec(),
-            }),
+            })),
             name if planner.functions.contains(name) => {
                 Control::Call { function: plan(planner, node, name, &node.attrs)?, skip: 0 }
             }
@@ -117,6 +118,16 @@ impl Control {
         }
     }
 
+    /// A While, a For or a map at its beginning.
+    pub(crate) fn repeat(&self, inputs: Inputs) -> Result<Box<dyn Repeat>> {
+        Ok(match self {
+            Control::While { cond, body } => Box::new(While::new(cond, body, inputs)),
+            Control::For { body } => Box::new(For::new(body, inputs)?),
+            Control::Map(map) => Box::new(map.start(inputs)?),
+            _ => return Err(internal!("The op calls its functions once")),
+        })
+    }
+
     /// Runs to the end on this thread.
     pub(crate) fn run(
         &self,
@@ -134,24 +145,9 @@ impl Control {
                 let branch = select(functions, *by_index, inputs.remove(0))?;
                 call(branch, inputs, exec)?
             }
-            Control::While { cond, body } => {
-                let mut vars = inputs;
-                while holds(&call(cond, vars.clone(), exec)?)? {
-                    exec.check()?;
-                    vars = call(body, vars, exec)?.into_iter().collect();
-                }
-                vars.into_iter().collect()
+            Control::While { .. } | Control::For { .. } | Control::Map(_) => {
+                repeat::run(self.repeat(inputs)?, exec)?
             }
-            Control::For { body } => {
-                let (range, mut vars) = Range::of(inputs)?;
-                for counter in range {
-                    exec.check()?;
-                    vars.insert(0, counter);
-                    vars = call(body, vars, exec)?.into_iter().collect();
-                }
-                vars.into_iter().collect()
-            }
-            Control::Map(map) => map.run(inputs, exec)?,
             Control::Loop(made) => return made.run(inputs, outputs, exec),
         };
         set_outputs(results, outputs, dtypes)
@@ -219,48 +215,6 @@ pub(crate) fn select(
     Ok(&functions[index.min(functions.len() - 1)])
 }
 
-/// Whether a condition's results say that the loop goes on.
-pub(crate) fn holds(results: &[Value]) -> Result<bool> {
-    match results {
-        [Value::Tensor(tensor)] => truth(tensor),
-        _ => Err(invalid!("The condition of a loop must return one value")),
-    }
-}
-
-/// The counters of a For.
-pub(crate) struct Range {
-    next: i64,
-    limit: i64,
-    delta: i64,
-}
-
-impl Range {
-    /// Reads start, limit and delta; what is left are the loop's variables.
-    pub(crate) fn of(mut inputs: Inputs) -> Result<(Range, Inputs)> {
-        let mut number = || match inputs.remove(0) {
-            Value::Tensor(tensor) => tensor.scalar_value::<i32>().map(i64::from),
-            _ => Err(internal!("A bound of the loop is missing")),
-        };
-        let (next, limit, delta) = (number()?, number()?, number()?);
-        if delta == 0 {
-            return Err(invalid!("delta must be non-zero"));
-        }
-        Ok((Range { next, limit, delta }, inputs))
-    }
-}
-
-impl Iterator for Range {
-    type Item = Value;
-
-    fn next(&mut self) -> Option<Value> {
-        let is_over =
-            if self.delta > 0 { self.next >= self.limit } else { self.next <= self.limit };
-        let counter = Tensor::scalar(self.next as i32);
-        self.next += self.delta;
-        (!is_over).then_some(Value::Tensor(counter))
-    }
-}
-
 /// A loop whose condition and body lie in one body, so that an iteration costs no more than its nodes.
 pub(crate) struct Loop {
     /// The arguments are the variables and the invariants; the results are the condition and the variables'
@@ -272,6 +226,10 @@ pub(crate) struct Loop {
     exits: Vec<bool>,
     /// For each variable, whether its next value may be moved: nobody else wants it.
     moves: Vec<bool>,
+    /// Whether all may: then no next value is a variable itself, and each can go straight to its place.
+    all_move: bool,
+    /// The loop on bare scalars, if it is nothing but arithmetic.
+    scalars: Option<ScalarLoop>,
     /// The dtypes of the variables of a While.
     dtypes: Vec<DType>,
 }
@@ -283,8 +241,10 @@ impl Loop {
         let moves = next.iter().enumerate().map(|(index, slot)| {
             *slot >= outputs && !next[index + 1..].contains(slot) && *slot != body.results[0]
         });
-        let moves = moves.collect();
-        Loop { body, split, exits, moves, dtypes: Vec::new() }
+        let moves: Vec<bool> = moves.collect();
+        let all_move = moves.iter().all(|&moves| moves);
+        let scalars = ScalarLoop::new(&body, split);
+        Loop { body, split, exits, moves, all_move, scalars, dtypes: Vec::new() }
     }
 
     /// Notes the dtypes of the variables.
@@ -316,6 +276,12 @@ impl Loop {
         for (slot, input) in slots.values[args.clone()].iter_mut().zip(inputs) {
             *slot = input;
         }
+        // A trace is of nodes.
+        if let (Some(scalars), None) = (&self.scalars, &exec.run.trace)
+            && scalars.run(&mut slots.values, || exec.check())?
+        {
+            return Ok(());
+        }
         let mut next: SmallVec<[Value; 8]> = SmallVec::new();
         loop {
             run_range(body, 0..self.split, slots, exec)?;
@@ -327,6 +293,12 @@ impl Loop {
             }
             run_range(body, self.split..body.nodes.len(), slots, exec)?;
             exec.check()?;
+            if self.all_move {
+                for (var, &slot) in args.clone().zip(&body.results[1..]) {
+                    slots.values[var] = std::mem::take(&mut slots.values[slot as usize]);
+                }
+                continue;
+            }
             for (&slot, &moves) in body.results[1..].iter().zip(&self.moves) {
                 let value = &mut slots.values[slot as usize];
                 next.push(if moves { std::mem::take(value) } else { value.clone() });

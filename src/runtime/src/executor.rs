@@ -218,10 +218,22 @@ pub(crate) fn run_range(
     // Where a panic happened; one guard for all nodes costs them nothing.
     let mut at = range.start;
     let end = range.end;
+    // A trace is of nodes.
+    let mut groups = if exec.run.trace.is_some() { &[] } else { body.scalars.from(at) };
     let mut go_on = || -> Result<()> {
         while at < end {
             exec.check()?;
             let node = &body.nodes[at];
+            if let Some((group, rest)) = groups.split_first()
+                && group.nodes().start == at
+            {
+                groups = rest;
+                let done = body.scalars.run(group, slots);
+                if done.map_err(|error| node.blame(error))? {
+                    at = group.nodes().end;
+                    continue;
+                }
+            }
             if body.may_be_dead && is_dead(node, slots) {
                 slots.dead[at] = true;
                 // In a loop they may still hold what they were in the last iteration.
@@ -229,8 +241,7 @@ pub(crate) fn run_range(
                 slots.values[outputs].fill_with(Value::default);
                 drop_unread(node, &mut slots.values);
             } else {
-                run_in_place(node, &mut slots.values, exec)
-                    .map_err(|error| error.at_node(&node.name))?;
+                run_in_place(node, &mut slots.values, exec).map_err(|error| node.blame(error))?;
                 if body.may_be_dead {
                     slots.dead[at] = false;
                 }
@@ -247,7 +258,7 @@ pub(crate) fn run_range(
 
 /// A panic in a kernel is a bug, which must not take the process down.
 fn panicked(node: &PlanNode) -> tfcore_base::Error {
-    internal!("The kernel of node '{}' panicked", node.name).at_node(&node.name)
+    node.blame(internal!("The kernel of node '{}' panicked", node.name))
 }
 
 /// Whether a node must not run: something that it reads or runs after is dead.
@@ -330,7 +341,7 @@ pub(crate) fn run_node(
     let start = exec.run.trace.as_ref().map(|_| Instant::now());
     catch_unwind(AssertUnwindSafe(|| run_owned(node, inputs, &mut *outputs, exec)))
         .unwrap_or_else(|_| Err(panicked(node)))
-        .map_err(|error| error.at_node(&node.name))?;
+        .map_err(|error| node.blame(error))?;
     if let (Some(trace), Some(start)) = (&exec.run.trace, start) {
         trace.record(node, start, outputs);
     }
@@ -392,7 +403,8 @@ pub(crate) fn prepare(node: &PlanNode, inputs: &mut [Value]) -> Result<()> {
         if let Value::Ref(variable) = value
             && (wanted.deref || !(wanted.may_be_uninitialized || variable.is_initialized()))
         {
-            let tensor = variable.read().map_err(|_| wanted.uninitialized())?;
+            let tensor =
+                variable.read().map_err(|_| wanted.uninitialized(node.function.as_deref()))?;
             *value = Value::Tensor(tensor);
         }
     }
@@ -472,6 +484,7 @@ pub(crate) mod tests {
             nodes: &nodes_of(graph),
             placement: &Placement::default(),
             callers: &[],
+            function: None,
         };
         planner.plan(feeds, fetches, &[]).unwrap()
     }

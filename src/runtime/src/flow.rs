@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use tfcore_base::{Error, Result, internal};
 use tfcore_framework::{BlockingContext, Outputs, Value};
 
-use crate::control::{Control, Inputs, Range, holds, select, set_outputs};
+use crate::control::{Control, Inputs, select, set_outputs};
 use crate::dataflow::{Dataflow, FlowNode, Kind};
 use crate::executor::{
     Exec, Run, STACK_LEFT, STACK_PIECE, check_args, prepare, run_node, run_plan, timed_out,
@@ -22,12 +22,10 @@ use crate::frames::ROOT;
 use crate::functions::Function;
 use crate::plan::{Action, Gear, Plan, PlanNode};
 use crate::queue::Queue;
+use crate::repeat::{Next, Repeat};
 use crate::retval::Retval;
 
-mod loops;
 mod partial;
-
-use loops::{For, While};
 
 /// Who is told how a plan ended.
 type Done = Box<dyn FnOnce(Result<Outputs>) + Send>;
@@ -237,7 +235,7 @@ impl Flow {
         }
         if let Some(kernel) = node.blocking() {
             if let Err(error) = prepare(node, &mut inputs) {
-                return self.ended(place, number, Err(error.at_node(&node.name)));
+                return self.ended(place, number, Err(node.blame(error)));
             }
             let (dtypes, step) = (&node.output_dtypes, self.run.step_on(node.device).clone());
             let ctx = BlockingContext::new(inputs, dtypes, step, self.end_of(place, number));
@@ -272,7 +270,7 @@ impl Flow {
         let outputs = match result {
             Ok(outputs) => outputs,
             Err(error) => {
-                self.fail(error.at_node(&self.plan.body.nodes[number as usize].name));
+                self.fail(self.plan.body.nodes[number as usize].blame(error));
                 return self.settle();
             }
         };
@@ -360,21 +358,40 @@ impl Flow {
                     Err(error) => done(Err(error)),
                 }
             }
-            Control::While { cond, body } => {
-                While { flow: self.clone(), cond: cond.clone(), body: body.clone() }
-                    .start(inputs, done);
-            }
-            Control::For { body } => match Range::of(inputs) {
-                Ok((range, vars)) => {
-                    For { flow: self.clone(), body: body.clone(), range }.start(vars, done);
+            Control::While { .. } | Control::For { .. } | Control::Map(_) => {
+                match control.repeat(inputs) {
+                    Ok(repeat) => self.clone().go_on(repeat, Outputs::new(), done),
+                    Err(error) => done(Err(error)),
                 }
-                Err(error) => done(Err(error)),
-            },
-            // The calls of a map follow each other, so that each may hold this thread.
-            Control::Map(map) => {
-                done(map.run(inputs, Exec { run: &self.run, depth: self.depth }));
             }
             Control::Loop(_) => done(Err(internal!("A lifted loop does not wait"))),
+        }
+    }
+
+    /// Makes the next call of `repeat`, after one with these results. Each goes through the queue, so that the stack does not grow
+    /// with their number.
+    fn go_on(self: Arc<Self>, mut repeat: Box<dyn Repeat>, results: Outputs, done: Done) {
+        let exec = Exec { run: &self.run, depth: self.depth };
+        // A panic is a bug, which must not leave the step waiting.
+        let next = catch_unwind(AssertUnwindSafe(|| {
+            exec.check()?;
+            repeat.next(results, exec)
+        }))
+        .unwrap_or_else(|_| Err(internal!("A call could not be made")));
+        match next {
+            Err(error) => done(Err(error)),
+            Ok(Next::End(outputs)) => done(Ok(outputs)),
+            Ok(Next::Call(function, args)) => {
+                let flow = self.clone();
+                let then = move |results| match results {
+                    Err(error) => done(Err(error)),
+                    Ok(results) => {
+                        let queue = flow.queue.clone();
+                        queue.push(Box::new(move || flow.go_on(repeat, results, done)));
+                    }
+                };
+                self.start_call(&function, args, Box::new(then));
+            }
         }
     }
 

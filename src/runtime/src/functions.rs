@@ -285,6 +285,7 @@ impl Function {
             nodes: &parts.nodes,
             placement: &parts.placement,
             callers,
+            function: Some(&self.name),
         }
     }
 }

@@ -26,7 +26,9 @@ mod plan;
 mod planner;
 mod prune;
 mod queue;
+mod repeat;
 mod retval;
+mod scalars;
 mod session;
 mod trace;
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use tfcore_base::{Code, Result};
-use tfcore_framework::Registry;
+use tfcore_framework::{Outputs, Registry, Value};
 use tfcore_graph::{Graph, ImportOptions, OutputRef};
 use tfcore_proto::{self as proto, attr_value};
 use tfcore_tensor::Tensor;
 
-use crate::executor;
 use crate::executor::tests::{plan_of, run_of, vector};
+use crate::executor::{self, fetched};
 use crate::plan::Gear;
 
 /// The number of float32 in messages.
@@ -39,7 +39,7 @@ fn registry() -> Arc<Registry> {
 
 /// A graph from lines such as `sum AddV2 x y:1 ^z`; an Enter's line ends with its frame, `!` behind a constant
 /// one's.
-fn graph(lines: &str) -> Graph {
+pub(crate) fn graph(registry: Arc<Registry>, lines: &str) -> Graph {
     let mut def = proto::GraphDef::default();
     for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let mut words = line.split(' ');
@@ -70,7 +70,7 @@ fn graph(lines: &str) -> Graph {
         let (name, op) = (name.to_string(), op.to_string());
         def.node.push(proto::NodeDef { name, op, input, attr, ..Default::default() });
     }
-    let mut graph = Graph::new(registry());
+    let mut graph = Graph::new(registry);
     graph.import(def, &ImportOptions::default()).unwrap();
     graph
 }
@@ -78,19 +78,20 @@ fn graph(lines: &str) -> Graph {
 /// What the nodes `fetches` give for a graph in which every placeholder is fed its value, and whether the plan
 /// needed the gear with frames.
 fn run(lines: &str, feeds: &[(&str, f32)], fetches: &[&str]) -> (Result<Vec<f32>>, bool) {
-    let graph = graph(lines);
+    let graph = graph(registry(), lines);
     let output = |name: &&str| OutputRef::new(graph.find(name).unwrap(), 0);
     let args: Vec<OutputRef> = feeds.iter().map(|(name, _)| output(name)).collect();
     let fetches: Vec<OutputRef> = fetches.iter().map(output).collect();
     let plan = Arc::new(plan_of(&graph, &args, &fetches));
-    let values = feeds.iter().map(|(_, value)| vector(&[*value])).collect();
+    let values = feeds.iter().map(|(_, value)| Value::Tensor(vector(&[*value]))).collect();
     let results = executor::run(&plan, values, &run_of(&graph, None));
-    let values = |tensors: Vec<Tensor>| tensors.iter().map(|t| t.as_slice().unwrap()[0]).collect();
+    let value = |result: Value| fetched(0, result).unwrap().as_slice().unwrap()[0];
+    let values = |results: Outputs| results.into_iter().map(value).collect();
     (results.map(values), matches!(plan.gear, Gear::Dataflow(_)))
 }
 
 /// `while i < n: i += 1, sum += i`
-const COUNT: &str = "
+pub(crate) const COUNT: &str = "
     i Placeholder
     n Placeholder
     one Placeholder

@@ -7,8 +7,9 @@ use tfcore_framework::{Outputs, Value};
 use tfcore_tensor::{PartialShape, Shape, Tensor};
 
 use crate::control::Inputs;
-use crate::executor::{Exec, call};
+use crate::executor::Exec;
 use crate::functions::Function;
+use crate::repeat::{Next, Repeat};
 
 /// `MapDefun(arguments, captured_inputs, f) -> output`
 pub(crate) struct Map {
@@ -20,7 +21,8 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    pub(crate) fn run(&self, inputs: Inputs, exec: Exec<'_>) -> Result<Outputs> {
+    /// The calls for the rows of `inputs`.
+    pub(crate) fn start(self: &Arc<Self>, inputs: Inputs) -> Result<Rows> {
         let mut tensors = Vec::with_capacity(inputs.len());
         for input in inputs {
             match input {
@@ -30,30 +32,8 @@ impl Map {
         }
         let captured = tensors.split_off(self.num_mapped.min(tensors.len()));
         let count = row_count(&tensors)?;
-        let mut outputs: Vec<Option<Tensor>> = vec![None; self.output_shapes.len()];
-        for index in 0..count {
-            exec.check()?;
-            let mut args: Inputs = Inputs::new();
-            for tensor in &tensors {
-                args.push(Value::Tensor(row(tensor, index)?));
-            }
-            args.extend(captured.iter().cloned().map(Value::Tensor));
-            let results = call(&self.function, args, exec)?;
-            if results.len() != outputs.len() {
-                return Err(invalid!("The function must return {} values", outputs.len()));
-            }
-            for (output, result) in outputs.iter_mut().zip(results) {
-                let Value::Tensor(result) = result else {
-                    return Err(invalid!("The function returned a value that is no tensor"));
-                };
-                put_row(output, count, index, &result, exec)?;
-            }
-        }
-        let outputs = outputs.into_iter().enumerate().map(|(index, output)| match output {
-            Some(tensor) => Ok(Value::Tensor(tensor)),
-            None => self.without_rows(index).map(Value::Tensor),
-        });
-        outputs.collect()
+        let outputs = vec![None; self.output_shapes.len()];
+        Ok(Rows { map: self.clone(), tensors, captured, count, called: 0, outputs })
     }
 
     /// What an output is if there are no rows.
@@ -66,6 +46,60 @@ impl Map {
         };
         let dims = [&[0], shape.dims()].concat();
         Tensor::zeros(dtype, Shape::new(&dims)?)
+    }
+}
+
+/// One execution of a map: the rows one after the other.
+pub(crate) struct Rows {
+    map: Arc<Map>,
+    tensors: Vec<Tensor>,
+    captured: Vec<Tensor>,
+    count: usize,
+    /// So many rows have been given to a call.
+    called: usize,
+    outputs: Vec<Option<Tensor>>,
+}
+
+impl Repeat for Rows {
+    fn next(&mut self, results: Outputs, exec: Exec<'_>) -> Result<Next> {
+        if let Some(index) = self.called.checked_sub(1) {
+            self.put(index, results, exec)?;
+        }
+        if self.called == self.count {
+            return self.end().map(Next::End);
+        }
+        let mut args = Inputs::new();
+        for tensor in &self.tensors {
+            args.push(Value::Tensor(row(tensor, self.called)?));
+        }
+        args.extend(self.captured.iter().cloned().map(Value::Tensor));
+        self.called += 1;
+        Ok(Next::Call(self.map.function.clone(), args))
+    }
+}
+
+impl Rows {
+    /// Stores what the call for a row has returned.
+    fn put(&mut self, index: usize, results: Outputs, exec: Exec<'_>) -> Result<()> {
+        if results.len() != self.outputs.len() {
+            return Err(invalid!("The function must return {} values", self.outputs.len()));
+        }
+        for (output, result) in self.outputs.iter_mut().zip(results) {
+            let Value::Tensor(result) = result else {
+                return Err(invalid!("The function returned a value that is no tensor"));
+            };
+            put_row(output, self.count, index, &result, exec)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<Outputs> {
+        let outputs = std::mem::take(&mut self.outputs);
+        let outputs = outputs.into_iter().enumerate().map(|(index, output)| match output {
+            Some(tensor) => Ok(Value::Tensor(tensor)),
+            None => self.map.without_rows(index).map(Value::Tensor),
+        });
+        outputs.collect()
     }
 }
 

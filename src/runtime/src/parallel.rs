@@ -5,11 +5,11 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 use tfcore_base::{Error, Result};
+use tfcore_framework::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use tfcore_framework::sync::{Condvar, Mutex};
 use tfcore_framework::{Outputs, Value};
 use tfcore_math::pool::Pool;
 
@@ -20,30 +20,15 @@ use crate::plan::{Dependencies, Plan};
 /// One run of a plan in progress.
 struct Race {
     plan: Arc<Plan>,
-    dependencies: Arc<Dependencies>,
     run: Arc<Run>,
     depth: u32,
     pool: Arc<Pool>,
     slots: Vec<Mutex<Value>>,
     /// For each slot, the reads that are still to come; the last one moves the value out.
     readers: Vec<AtomicU32>,
-    /// For each node, the nodes that it still waits for.
-    pending: Vec<AtomicU32>,
-    /// Nodes that are not done.
-    remaining: AtomicUsize,
+    countdown: Countdown,
     failed: AtomicBool,
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    /// Nodes that can run and that no thread has taken.
-    ready: VecDeque<u32>,
-    error: Option<Error>,
-    is_done: bool,
-    /// Whether the caller has nothing to do.
-    caller_sleeps: bool,
+    error: Mutex<Option<Error>>,
 }
 
 /// Runs a plan on this thread and those of the pool.
@@ -57,17 +42,14 @@ pub(crate) fn run(
     let body = &plan.body;
     let race = Arc::new(Race {
         plan: plan.clone(),
-        dependencies: dependencies.clone(),
         run: exec.run.clone(),
         depth: exec.depth,
         pool: pool.clone(),
         slots: (0..body.num_slots).map(|_| Mutex::default()).collect(),
         readers: dependencies.readers.iter().map(|&count| AtomicU32::new(count)).collect(),
-        pending: dependencies.pending.iter().map(|&count| AtomicU32::new(count)).collect(),
-        remaining: AtomicUsize::new(body.nodes.len()),
+        countdown: Countdown::new(dependencies),
         failed: AtomicBool::new(false),
-        state: Mutex::default(),
-        changed: Condvar::new(),
+        error: Mutex::default(),
     });
     for (slot, arg) in body.args().zip(args) {
         *race.slots[slot].lock() = arg;
@@ -75,12 +57,13 @@ pub(crate) fn run(
     let ready = (0..body.nodes.len()).filter(|&number| dependencies.pending[number] == 0);
     // The caller works too: it takes the first of the ready nodes.
     let mut ready = ready.map(|number| number as u32);
-    let first = ready.next();
+    let mut next = ready.next();
     ready.for_each(|number| race.spawn(number));
-    if let Some(first) = first {
-        race.work(first);
+    while let Some(number) = next {
+        race.work(number);
+        next = race.countdown.take_or_wait();
     }
-    if let Some(error) = race.help_until_done() {
+    if let Some(error) = race.error.lock().take() {
         return Err(error);
     }
     Ok(body.results.iter().map(|&slot| race.read(slot)).collect())
@@ -89,76 +72,33 @@ pub(crate) fn run(
 impl Race {
     /// Has some thread run a node.
     fn spawn(self: &Arc<Self>, number: u32) {
-        {
-            let mut state = self.state.lock();
-            state.ready.push_back(number);
-            if state.caller_sleeps {
-                // The caller is as good as a thread of the pool.
-                state.caller_sleeps = false;
-                self.changed.notify_one();
-                return;
-            }
-        }
-        let race = self.clone();
-        self.pool.offer(move || {
-            while let Some(number) = race.take_ready() {
-                race.work(number);
-            }
-        });
-    }
-
-    fn take_ready(&self) -> Option<u32> {
-        self.state.lock().ready.pop_front()
-    }
-
-    /// Runs nodes that nobody has taken, until all are done. Returns the first error.
-    fn help_until_done(self: &Arc<Self>) -> Option<Error> {
-        let mut state = self.state.lock();
-        while !state.is_done && self.remaining.load(Ordering::Acquire) > 0 {
-            match state.ready.pop_front() {
-                Some(number) => {
-                    drop(state);
-                    self.work(number);
-                    state = self.state.lock();
+        if self.countdown.push(number) {
+            let race = self.clone();
+            self.pool.offer(move || {
+                while let Some(number) = race.countdown.take() {
+                    race.work(number);
                 }
-                None => {
-                    state.caller_sleeps = true;
-                    self.changed.wait(&mut state);
-                    state.caller_sleeps = false;
-                }
-            }
+            });
         }
-        state.error.take()
     }
 
     /// Runs a node, then one of those that it made ready, and so on.
     fn work(self: &Arc<Self>, number: u32) {
         let mut next = Some(number);
-        while let Some(number) = next.take() {
+        while let Some(number) = next {
             if !self.failed.load(Ordering::Relaxed)
                 && let Err(error) = self.execute(number as usize)
             {
                 self.fail(error);
             }
-            for &waiting in &self.dependencies.waiting[number as usize] {
-                if self.pending[waiting as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
-                    match next {
-                        None => next = Some(waiting),
-                        Some(_) => self.spawn(waiting),
-                    }
-                }
-            }
-            if self.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
-                self.state.lock().is_done = true;
-                self.changed.notify_all();
-            }
+            next = self.countdown.end(number, |ready| self.spawn(ready));
         }
     }
 
     /// Notes the first error; the nodes that are left are skipped.
     fn fail(&self, error: Error) {
         self.failed.store(true, Ordering::Relaxed);
-        self.state.lock().error.get_or_insert(error);
+        self.error.lock().get_or_insert(error);
     }
 
     fn execute(&self, number: usize) -> Result<()> {
@@ -189,5 +129,168 @@ impl Race {
             1 => std::mem::take(&mut value),
             _ => value.clone(),
         }
+    }
+}
+
+/// Which nodes of a run still wait for others, and which can run.
+struct Countdown {
+    dependencies: Arc<Dependencies>,
+    /// For each node, the nodes that it still waits for.
+    pending: Vec<AtomicU32>,
+    /// Nodes that have not ended.
+    remaining: AtomicUsize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Nodes that can run and that no thread has taken.
+    ready: VecDeque<u32>,
+    /// Whether the caller has nothing to do.
+    caller_sleeps: bool,
+}
+
+impl Countdown {
+    fn new(dependencies: &Arc<Dependencies>) -> Countdown {
+        Countdown {
+            dependencies: dependencies.clone(),
+            pending: dependencies.pending.iter().map(|&count| AtomicU32::new(count)).collect(),
+            remaining: AtomicUsize::new(dependencies.pending.len()),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Leaves a node to others. Returns whether somebody has to be found who takes it.
+    fn push(&self, number: u32) -> bool {
+        let mut state = self.state.lock();
+        state.ready.push_back(number);
+        // The caller is as good as a thread of the pool.
+        let wakes_caller = std::mem::take(&mut state.caller_sleeps);
+        drop(state);
+        if wakes_caller {
+            self.changed.notify_one();
+        }
+        !wakes_caller
+    }
+
+    /// A node that nobody has taken.
+    fn take(&self) -> Option<u32> {
+        self.state.lock().ready.pop_front()
+    }
+
+    /// For the caller: a node that nobody has taken, as soon as there is one; `None` when all have ended.
+    fn take_or_wait(&self) -> Option<u32> {
+        let mut state = self.state.lock();
+        loop {
+            if self.remaining.load(Ordering::Acquire) == 0 {
+                return None;
+            }
+            if let Some(number) = state.ready.pop_front() {
+                return Some(number);
+            }
+            state.caller_sleeps = true;
+            self.changed.wait(&mut state);
+            state.caller_sleeps = false;
+        }
+    }
+
+    /// Notes the end of a node. Returns one that can run now; `spawn` is given the others.
+    fn end(&self, number: u32, mut spawn: impl FnMut(u32)) -> Option<u32> {
+        let mut next = None;
+        for &waiting in &self.dependencies.waiting[number as usize] {
+            if self.pending[waiting as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
+                match next {
+                    None => next = Some(waiting),
+                    Some(_) => spawn(waiting),
+                }
+            }
+        }
+        if self.remaining.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // If the caller has just looked and is about to wait, it holds the lock.
+            drop(self.state.lock());
+            self.changed.notify_all();
+        }
+        next
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use loom::thread;
+
+    use super::*;
+
+    /// Dependencies by the nodes that wait for each.
+    fn dependencies(waiting: &[&[u32]]) -> Arc<Dependencies> {
+        let mut pending = vec![0; waiting.len()];
+        waiting.iter().copied().flatten().for_each(|&node| pending[node as usize] += 1);
+        let waiting = waiting.iter().map(|nodes| SmallVec::from_slice(nodes)).collect();
+        Arc::new(Dependencies { pending, waiting, ..Dependencies::default() })
+    }
+
+    /// A run whose nodes note that they have run, and check that those before them have.
+    struct Model {
+        countdown: Countdown,
+        has_run: Vec<AtomicBool>,
+    }
+
+    impl Model {
+        fn work(&self, number: u32) {
+            let mut next = Some(number);
+            while let Some(number) = next {
+                let waiting = &self.countdown.dependencies.waiting;
+                let before = (0..waiting.len()).filter(|&node| waiting[node].contains(&number));
+                for node in before {
+                    assert!(self.has_run[node].load(Ordering::Relaxed), "{number} before {node}");
+                }
+                assert!(!self.has_run[number as usize].swap(true, Ordering::Relaxed));
+                next = self.countdown.end(number, |ready| {
+                    self.countdown.push(ready);
+                });
+            }
+        }
+    }
+
+    /// The caller and `helpers` threads of a pool, which come when they please.
+    fn check(waiting: &'static [&'static [u32]], helpers: usize) {
+        loom::model(move || {
+            let countdown = Countdown::new(&dependencies(waiting));
+            let has_run = waiting.iter().map(|_| AtomicBool::new(false)).collect();
+            let model = Arc::new(Model { countdown, has_run });
+            let help = |_| {
+                let model = model.clone();
+                thread::spawn(move || {
+                    while let Some(number) = model.countdown.take() {
+                        model.work(number);
+                    }
+                })
+            };
+            let pending = &model.countdown.dependencies.pending;
+            let mut ready = (0..pending.len() as u32).filter(|&node| pending[node as usize] == 0);
+            let mut next = ready.next();
+            ready.for_each(|number| _ = model.countdown.push(number));
+            let helpers: Vec<_> = (0..helpers).map(help).collect();
+            while let Some(number) = next {
+                model.work(number);
+                next = model.countdown.take_or_wait();
+            }
+            // The results are there, whoever made them.
+            assert!(model.has_run.iter().all(|has_run| has_run.load(Ordering::Relaxed)));
+            helpers.into_iter().for_each(|helper| helper.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn side_by_side() {
+        check(&[&[2], &[2], &[]], 1);
+        check(&[&[], &[], &[]], 2);
+    }
+
+    #[test]
+    fn a_diamond() {
+        check(&[&[1, 2], &[3], &[3], &[]], 1);
+        check(&[&[1, 2], &[3], &[3], &[]], 2);
     }
 }

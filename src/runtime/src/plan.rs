@@ -8,10 +8,12 @@ use smallvec::SmallVec;
 use tfcore_base::{DType, Error, failed_precondition};
 use tfcore_framework::{InputSlot, Kernel, OpDef, Value};
 use tfcore_graph::Name;
+use tfcore_tensor::Scalar;
 
 use crate::control::Control;
 use crate::dataflow::Dataflow;
 use crate::retval::Retval;
+use crate::scalars::ScalarGroups;
 
 /// What a node of a plan does.
 pub(crate) enum Action {
@@ -33,6 +35,8 @@ pub(crate) enum Action {
 /// One node of a plan.
 pub(crate) struct PlanNode {
     pub(crate) name: Name,
+    /// The function that it belongs to.
+    pub(crate) function: Option<Arc<str>>,
     pub(crate) op: Arc<OpDef>,
     pub(crate) action: Action,
     /// The number of the device that it runs on.
@@ -50,6 +54,11 @@ pub(crate) struct PlanNode {
 }
 
 impl PlanNode {
+    /// Says in an error that arose here where that was.
+    pub(crate) fn blame(&self, error: Error) -> Error {
+        error.at_node_of(self.function.as_deref(), &self.name)
+    }
+
     pub(crate) fn num_outputs(&self) -> usize {
         self.output_dtypes.len()
     }
@@ -77,9 +86,9 @@ pub(crate) struct RefInput {
 
 impl RefInput {
     /// The error of a variable without a value.
-    pub(crate) fn uninitialized(&self) -> Error {
+    pub(crate) fn uninitialized(&self, function: Option<&str>) -> Error {
         let error = failed_precondition!("Attempting to use uninitialized value {}", self.input);
-        error.at_node(&self.node)
+        error.at_node_of(function, &self.node)
     }
 }
 
@@ -97,6 +106,8 @@ pub(crate) struct Body {
     pub(crate) moves_results: bool,
     /// Whether a value may be dead, so that nodes have to look.
     pub(crate) may_be_dead: bool,
+    /// The nodes that run on bare scalars where they can.
+    pub(crate) scalars: ScalarGroups,
     /// The slots of finished runs, to be used again.
     pub(crate) spare: Mutex<Vec<Slots>>,
 }
@@ -110,6 +121,8 @@ pub(crate) struct Slots {
     pub(crate) values: Vec<Value>,
     /// For each node whether it was dead, if the body asks.
     pub(crate) dead: Vec<bool>,
+    /// The registers of scalar groups.
+    pub(crate) scalars: Vec<Scalar>,
 }
 
 impl Body {
@@ -120,7 +133,11 @@ impl Body {
         }
         let mut values = self.constants.clone();
         values.resize(self.num_slots, Value::Absent);
-        Slots { values, dead: vec![false; if self.may_be_dead { self.nodes.len() } else { 0 }] }
+        Slots {
+            values,
+            dead: vec![false; if self.may_be_dead { self.nodes.len() } else { 0 }],
+            scalars: vec![Scalar::default(); self.scalars.num_registers()],
+        }
     }
 
     /// Takes slots back.

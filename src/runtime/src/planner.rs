@@ -18,6 +18,7 @@ use crate::lift::{Item, LiftedLoop, lift};
 use crate::place::{CallSite, Placement};
 use crate::plan::{Action, Body, Dependencies, Gear, Plan, PlanNode, RefInput};
 use crate::prune::needed_nodes;
+use crate::scalars::ScalarGroups;
 
 /// Kernels by node: a node has one kernel, whichever plans it is in, because kernels may hold state.
 pub(crate) type Kernels = Mutex<HashMap<NodeId, Arc<dyn Kernel>>>;
@@ -32,6 +33,8 @@ pub(crate) struct Planner<'p> {
     pub(crate) placement: &'p Placement,
     /// The functions that are being planned, each called by the one before; see [`Function::callers`].
     pub(crate) callers: &'p [usize],
+    /// The name of the function that the nodes belong to.
+    pub(crate) function: Option<&'p str>,
 }
 
 impl<'p> Planner<'p> {
@@ -228,6 +231,8 @@ const BACK_EDGE: Place = Place::Slot(u32::MAX);
 /// Collects the nodes of a body.
 struct BodyBuilder<'p> {
     planner: Planner<'p>,
+    /// The name of the function, for the nodes to share.
+    function: Option<Arc<str>>,
     nodes: Vec<DraftNode>,
     constants: Vec<Value>,
     num_args: usize,
@@ -255,6 +260,7 @@ impl<'p> BodyBuilder<'p> {
     fn new(planner: Planner<'p>, args: &[OutputRef]) -> BodyBuilder<'p> {
         let mut builder = BodyBuilder {
             planner,
+            function: planner.function.map(Arc::from),
             nodes: Vec::new(),
             constants: Vec::new(),
             num_args: args.len(),
@@ -277,6 +283,7 @@ impl<'p> BodyBuilder<'p> {
     /// Goes on with the nodes of another function, which has the same arguments.
     fn go_on_with(&mut self, planner: Planner<'p>, args: &[OutputRef]) {
         self.planner = planner;
+        self.function = planner.function.map(Arc::from);
         self.places.clear();
         self.numbers.clear();
         self.after_constants.clear();
@@ -398,6 +405,7 @@ impl<'p> BodyBuilder<'p> {
         waits_for.dedup();
         let node = PlanNode {
             name: node.name.clone(),
+            function: self.function.clone(),
             op: node.op.clone(),
             device: self.planner.placement.device_of(node.id),
             refs: self.refs(node),
@@ -527,19 +535,20 @@ impl<'p> BodyBuilder<'p> {
         let num_args = self.num_args as u32;
         let vars: Vec<u32> = (0..num_vars as u32).collect();
         let invariants: Vec<u32> = (num_vars as u32..num_args).collect();
-        self.finish_with(results, &[(usize::MAX, &invariants), (split, &vars)]).0
+        self.finish_with(results, split, &[(usize::MAX, &invariants), (split, &vars)]).0
     }
 
     /// The body, and for each node those that it waits for.
     fn finish(self, results: &[OutputRef]) -> (Body, Vec<SmallVec<[u32; 4]>>) {
         let results: Vec<Place> = results.iter().map(|result| self.places[result]).collect();
-        self.finish_with(&results, &[])
+        self.finish_with(&results, 0, &[])
     }
 
-    /// `kept` names slots of arguments that are read before the node of a number runs, by somebody else.
+    /// Between the nodes before `split` and the others there may be a pause. `kept` names slots of arguments that are read before the node of a number runs, by somebody else.
     fn finish_with(
         self,
         results: &[Place],
+        split: usize,
         kept: &[(usize, &[u32])],
     ) -> (Body, Vec<SmallVec<[u32; 4]>>) {
         let num_constants = self.constants.len() as u32;
@@ -588,6 +597,7 @@ impl<'p> BodyBuilder<'p> {
         nodes.reverse();
         waits_for.reverse();
         let body = Body {
+            scalars: ScalarGroups::new(&nodes, split, self.may_be_dead),
             nodes,
             constants: self.constants,
             num_args: self.num_args,

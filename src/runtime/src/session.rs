@@ -352,6 +352,7 @@ impl Session {
             nodes: &nodes,
             placement: &placement,
             callers: &[],
+            function: None,
         };
         let mut plan = match is_partial {
             true => planner.plan_partial(&order, feeds, fetches)?,

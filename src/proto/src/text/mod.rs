@@ -1,8 +1,9 @@
 //! The text format of protobuf: `node { name: "a" op: "NoOp" }`.
 //!
-//! [`decode`] reads any message that has a table of fields in `schema.rs`: graphs and all that is in them, and
-//! API definitions. The text becomes the message's bytes, and those go through prost as if they had come from
-//! a file; so there is one description of each message besides prost's, and a test compares the two.
+//! [`decode`] reads and [`encode`] writes any message that has a table of fields in `schema.rs`: graphs and all that is
+//! in them, and API definitions. The text becomes the message's bytes, and those go through prost as if they had come
+//! from a file; or the other way around. So there is one description of each message besides prost's, and a test
+//! compares the two.
 //!
 //! Errors are those of TensorFlow's parser, with its line and column, but only the first of them. Not read:
 //! extensions, `Any`, groups, and strings that are no UTF-8.
@@ -10,6 +11,7 @@
 mod reader;
 mod schema;
 mod token;
+mod writer;
 
 use prost::Message;
 use tfcore_base::{Result, invalid};
@@ -35,6 +37,11 @@ pub struct Described(&'static Type);
 pub fn decode<M: TextMessage>(text: &[u8]) -> Result<M> {
     let bytes = reader::to_wire(text, M::TYPE.0)?;
     crate::decode(&bytes).map_err(|error| invalid!("{error}"))
+}
+
+/// The text of a message, for people to read: each field on a line of its own.
+pub fn encode<M: TextMessage>(message: &M) -> String {
+    writer::to_text(&message.encode_to_vec(), M::TYPE.0)
 }
 
 macro_rules! text_messages {

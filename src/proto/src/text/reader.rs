@@ -6,7 +6,7 @@ use prost::encoding::{
 };
 use tfcore_base::Result;
 
-use super::schema::{Field, Type, Value};
+use super::schema::{EnumType, Field, Type, Value};
 use super::token::{Kind, Token, Tokens, unescape};
 
 /// How deep messages may nest; prost has the same bound for bytes.
@@ -141,9 +141,7 @@ impl<'a> Reader<'a> {
             Value::Fixed64 => fixed64::encode(number, &self.integer()?, wire),
             Value::Float => float::encode(number, &(self.double()? as f32), wire),
             Value::Double => double::encode(number, &self.double()?, wire),
-            Value::Enum(number_of) => {
-                int32::encode(number, &self.enum_value(field, number_of)?, wire);
-            }
+            Value::Enum(names) => int32::encode(number, &self.enum_value(field, names)?, wire),
             Value::String | Value::Bytes => bytes::encode(number, &self.string()?, wire),
             Value::Message(message) => {
                 let inner = self.message(message, depth + 1)?;
@@ -254,10 +252,10 @@ impl<'a> Reader<'a> {
     }
 
     /// A number or a name; numbers without a name are kept.
-    fn enum_value(&mut self, field: &Field, number_of: fn(&str) -> Option<i32>) -> Result<i32> {
+    fn enum_value(&mut self, field: &Field, names: &EnumType) -> Result<i32> {
         if self.token.kind == Kind::Identifier {
             let name = self.take()?.shown();
-            return number_of(&name).ok_or_else(|| {
+            return (names.number_of)(&name).ok_or_else(|| {
                 self.token.error(format!(
                     "Unknown enumeration value of \"{name}\" for field \"{}\".",
                     field.name

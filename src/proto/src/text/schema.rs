@@ -16,11 +16,13 @@ pub(super) struct Field {
     pub(super) number: u32,
     pub(super) value: Value,
     pub(super) repeated: bool,
+    /// Whether the messages are entries of a map: field 1 is the key, field 2 the value.
+    pub(super) is_map: bool,
     /// The group of alternatives that the field belongs to.
     pub(super) oneof: Option<&'static str>,
 }
 
-/// What a field holds. A map is a repeated message with a key and a value.
+/// What a field holds.
 #[derive(Clone, Copy)]
 pub(super) enum Value {
     Bool,
@@ -33,77 +35,101 @@ pub(super) enum Value {
     Double,
     String,
     Bytes,
-    /// With the number that belongs to a name.
-    Enum(fn(&str) -> Option<i32>),
+    Enum(&'static EnumType),
     Message(&'static Type),
 }
 
+/// The names of numbers.
+pub(super) struct EnumType {
+    pub(super) number_of: fn(&str) -> Option<i32>,
+    pub(super) name_of: fn(i32) -> Option<String>,
+}
+
 const fn one(number: u32, name: &'static str, value: Value) -> Field {
-    Field { name, number, value, repeated: false, oneof: None }
+    Field { name, number, value, repeated: false, is_map: false, oneof: None }
 }
 
 const fn many(number: u32, name: &'static str, value: Value) -> Field {
-    Field { name, number, value, repeated: true, oneof: None }
+    Field { repeated: true, ..one(number, name, value) }
+}
+
+const fn map(number: u32, name: &'static str, entry: &'static Type) -> Field {
+    Field { is_map: true, ..many(number, name, Value::Message(entry)) }
 }
 
 const fn one_of(group: &'static str, number: u32, name: &'static str, value: Value) -> Field {
-    Field { name, number, value, repeated: false, oneof: Some(group) }
+    Field { oneof: Some(group), ..one(number, name, value) }
 }
 
 /// `DT_FLOAT`
-fn data_type(name: &str) -> Option<i32> {
-    match name {
+static DATA_TYPE: EnumType = EnumType {
+    number_of: |name| match name {
         "DT_INVALID" => Some(0),
         _ if name.starts_with("DT_") => DType::from_name(name).map(DType::to_i32),
         _ => None,
-    }
+    },
+    name_of: |number| match number {
+        0 => Some("DT_INVALID".to_string()),
+        _ => DType::from_i32(number).map(DType::enum_name),
+    },
+};
+
+static VISIBILITY: EnumType = EnumType {
+    number_of: |name| number_in(VISIBILITIES, name),
+    name_of: |number| name_in(VISIBILITIES, number),
+};
+
+const VISIBILITIES: &[(&str, i32)] =
+    &[("DEFAULT_VISIBILITY", 0), ("VISIBLE", 1), ("SKIP", 2), ("HIDDEN", 3)];
+
+static FULL_TYPE_ID: EnumType = EnumType {
+    number_of: |name| number_in(FULL_TYPE_IDS, name),
+    name_of: |number| name_in(FULL_TYPE_IDS, number),
+};
+
+const FULL_TYPE_IDS: &[(&str, i32)] = &[
+    ("TFT_UNSET", 0),
+    ("TFT_VAR", 1),
+    ("TFT_ANY", 2),
+    ("TFT_PRODUCT", 3),
+    ("TFT_NAMED", 4),
+    ("TFT_FOR_EACH", 20),
+    ("TFT_CALLABLE", 100),
+    ("TFT_BOOL", 200),
+    ("TFT_UINT8", 201),
+    ("TFT_UINT16", 202),
+    ("TFT_UINT32", 203),
+    ("TFT_UINT64", 204),
+    ("TFT_INT8", 205),
+    ("TFT_INT16", 206),
+    ("TFT_INT32", 207),
+    ("TFT_INT64", 208),
+    ("TFT_HALF", 209),
+    ("TFT_FLOAT", 210),
+    ("TFT_DOUBLE", 211),
+    ("TFT_COMPLEX64", 212),
+    ("TFT_COMPLEX128", 213),
+    ("TFT_STRING", 214),
+    ("TFT_BFLOAT16", 215),
+    ("TFT_TENSOR", 1000),
+    ("TFT_ARRAY", 1001),
+    ("TFT_OPTIONAL", 1002),
+    ("TFT_LITERAL", 1003),
+    ("TFT_ENCODED", 1004),
+    ("TFT_SHAPE_TENSOR", 1005),
+    ("TFT_DATASET", 10102),
+    ("TFT_RAGGED", 10103),
+    ("TFT_ITERATOR", 10104),
+    ("TFT_MUTEX_LOCK", 10202),
+    ("TFT_LEGACY_VARIANT", 10203),
+];
+
+fn number_in(names: &[(&str, i32)], name: &str) -> Option<i32> {
+    names.iter().find(|(known, _)| *known == name).map(|&(_, number)| number)
 }
 
-fn visibility(name: &str) -> Option<i32> {
-    let names = ["DEFAULT_VISIBILITY", "VISIBLE", "SKIP", "HIDDEN"];
-    names.iter().zip(0..).find(|(known, _)| **known == name).map(|(_, number)| number)
-}
-
-/// `TFT_TENSOR`
-fn full_type_id(name: &str) -> Option<i32> {
-    const IDS: &[(&str, i32)] = &[
-        ("UNSET", 0),
-        ("VAR", 1),
-        ("ANY", 2),
-        ("PRODUCT", 3),
-        ("NAMED", 4),
-        ("FOR_EACH", 20),
-        ("CALLABLE", 100),
-        ("BOOL", 200),
-        ("UINT8", 201),
-        ("UINT16", 202),
-        ("UINT32", 203),
-        ("UINT64", 204),
-        ("INT8", 205),
-        ("INT16", 206),
-        ("INT32", 207),
-        ("INT64", 208),
-        ("HALF", 209),
-        ("FLOAT", 210),
-        ("DOUBLE", 211),
-        ("COMPLEX64", 212),
-        ("COMPLEX128", 213),
-        ("STRING", 214),
-        ("BFLOAT16", 215),
-        ("TENSOR", 1000),
-        ("ARRAY", 1001),
-        ("OPTIONAL", 1002),
-        ("LITERAL", 1003),
-        ("ENCODED", 1004),
-        ("SHAPE_TENSOR", 1005),
-        ("DATASET", 10102),
-        ("RAGGED", 10103),
-        ("ITERATOR", 10104),
-        ("MUTEX_LOCK", 10202),
-        ("LEGACY_VARIANT", 10203),
-    ];
-    let stem = name.strip_prefix("TFT_")?;
-    IDS.iter().find(|(known, _)| *known == stem).map(|&(_, number)| number)
+fn name_in(names: &[(&str, i32)], number: i32) -> Option<String> {
+    names.iter().find(|&&(_, known)| known == number).map(|(name, _)| name.to_string())
 }
 
 pub(super) static GRAPH_DEF: Type = Type {
@@ -124,7 +150,7 @@ pub(super) static NODE_DEF: Type = Type {
         one(2, "op", Value::String),
         many(3, "input", Value::String),
         one(4, "device", Value::String),
-        many(5, "attr", Value::Message(&NODE_DEF_ATTR_ENTRY)),
+        map(5, "attr", &NODE_DEF_ATTR_ENTRY),
         one(6, "experimental_debug_info", Value::Message(&NODE_DEF_EXPERIMENTAL_DEBUG_INFO)),
         one(7, "experimental_type", Value::Message(&FULL_TYPE_DEF)),
     ],
@@ -143,7 +169,7 @@ pub(super) static ATTR_VALUE: Type = Type {
         one_of("value", 3, "i", Value::Int64),
         one_of("value", 4, "f", Value::Float),
         one_of("value", 5, "b", Value::Bool),
-        one_of("value", 6, "type", Value::Enum(data_type)),
+        one_of("value", 6, "type", Value::Enum(&DATA_TYPE)),
         one_of("value", 7, "shape", Value::Message(&TENSOR_SHAPE_PROTO)),
         one_of("value", 8, "tensor", Value::Message(&TENSOR_PROTO)),
         one_of("value", 9, "placeholder", Value::String),
@@ -158,7 +184,7 @@ pub(super) static ATTR_VALUE_LIST_VALUE: Type = Type {
         many(3, "i", Value::Int64),
         many(4, "f", Value::Float),
         many(5, "b", Value::Bool),
-        many(6, "type", Value::Enum(data_type)),
+        many(6, "type", Value::Enum(&DATA_TYPE)),
         many(7, "shape", Value::Message(&TENSOR_SHAPE_PROTO)),
         many(8, "tensor", Value::Message(&TENSOR_PROTO)),
         many(9, "func", Value::Message(&NAME_ATTR_LIST)),
@@ -181,7 +207,7 @@ pub(super) static TENSOR_SHAPE_PROTO_DIM: Type = Type {
 pub(super) static TENSOR_PROTO: Type = Type {
     name: "tensorflow.TensorProto",
     fields: &[
-        one(1, "dtype", Value::Enum(data_type)),
+        one(1, "dtype", Value::Enum(&DATA_TYPE)),
         one(2, "tensor_shape", Value::Message(&TENSOR_SHAPE_PROTO)),
         one(3, "version_number", Value::Int32),
         one(4, "tensor_content", Value::Bytes),
@@ -217,7 +243,7 @@ pub(super) static RESOURCE_HANDLE_PROTO: Type = Type {
 pub(super) static RESOURCE_HANDLE_PROTO_DTYPE_AND_SHAPE: Type = Type {
     name: "tensorflow.ResourceHandleProto.DtypeAndShape",
     fields: &[
-        one(1, "dtype", Value::Enum(data_type)),
+        one(1, "dtype", Value::Enum(&DATA_TYPE)),
         one(2, "shape", Value::Message(&TENSOR_SHAPE_PROTO)),
     ],
 };
@@ -233,10 +259,7 @@ pub(super) static VARIANT_TENSOR_DATA_PROTO: Type = Type {
 
 pub(super) static NAME_ATTR_LIST: Type = Type {
     name: "tensorflow.NameAttrList",
-    fields: &[
-        one(1, "name", Value::String),
-        many(2, "attr", Value::Message(&NAME_ATTR_LIST_ATTR_ENTRY)),
-    ],
+    fields: &[one(1, "name", Value::String), map(2, "attr", &NAME_ATTR_LIST_ATTR_ENTRY)],
 };
 
 pub(super) static NAME_ATTR_LIST_ATTR_ENTRY: Type = Type {
@@ -255,7 +278,7 @@ pub(super) static NODE_DEF_EXPERIMENTAL_DEBUG_INFO: Type = Type {
 pub(super) static FULL_TYPE_DEF: Type = Type {
     name: "tensorflow.FullTypeDef",
     fields: &[
-        one(1, "type_id", Value::Enum(full_type_id)),
+        one(1, "type_id", Value::Enum(&FULL_TYPE_ID)),
         many(2, "args", Value::Message(&FULL_TYPE_DEF)),
         one_of("attr", 3, "s", Value::String),
         one_of("attr", 4, "i", Value::Int64),
@@ -276,15 +299,11 @@ pub(super) static FUNCTION_DEF: Type = Type {
     fields: &[
         one(1, "signature", Value::Message(&OP_DEF)),
         many(3, "node_def", Value::Message(&NODE_DEF)),
-        many(4, "ret", Value::Message(&FUNCTION_DEF_RET_ENTRY)),
-        many(5, "attr", Value::Message(&FUNCTION_DEF_ATTR_ENTRY)),
-        many(6, "control_ret", Value::Message(&FUNCTION_DEF_CONTROL_RET_ENTRY)),
-        many(7, "arg_attr", Value::Message(&FUNCTION_DEF_ARG_ATTR_ENTRY)),
-        many(
-            8,
-            "resource_arg_unique_id",
-            Value::Message(&FUNCTION_DEF_RESOURCE_ARG_UNIQUE_ID_ENTRY),
-        ),
+        map(4, "ret", &FUNCTION_DEF_RET_ENTRY),
+        map(5, "attr", &FUNCTION_DEF_ATTR_ENTRY),
+        map(6, "control_ret", &FUNCTION_DEF_CONTROL_RET_ENTRY),
+        map(7, "arg_attr", &FUNCTION_DEF_ARG_ATTR_ENTRY),
+        map(8, "resource_arg_unique_id", &FUNCTION_DEF_RESOURCE_ARG_UNIQUE_ID_ENTRY),
     ],
 };
 
@@ -312,7 +331,7 @@ pub(super) static OP_DEF_ARG_DEF: Type = Type {
     fields: &[
         one(1, "name", Value::String),
         one(2, "description", Value::String),
-        one(3, "type", Value::Enum(data_type)),
+        one(3, "type", Value::Enum(&DATA_TYPE)),
         one(4, "type_attr", Value::String),
         one(5, "number_attr", Value::String),
         one(6, "type_list_attr", Value::String),
@@ -365,7 +384,7 @@ pub(super) static FUNCTION_DEF_ARG_ATTR_ENTRY: Type = Type {
 
 pub(super) static FUNCTION_DEF_ARG_ATTRS: Type = Type {
     name: "tensorflow.FunctionDef.ArgAttrs",
-    fields: &[many(1, "attr", Value::Message(&FUNCTION_DEF_ARG_ATTRS_ATTR_ENTRY))],
+    fields: &[map(1, "attr", &FUNCTION_DEF_ARG_ATTRS_ATTR_ENTRY)],
 };
 
 pub(super) static FUNCTION_DEF_ARG_ATTRS_ATTR_ENTRY: Type = Type {
@@ -401,10 +420,10 @@ pub(super) static GRAPH_DEBUG_INFO: Type = Type {
     name: "tensorflow.GraphDebugInfo",
     fields: &[
         many(1, "files", Value::String),
-        many(2, "traces", Value::Message(&GRAPH_DEBUG_INFO_TRACES_ENTRY)),
-        many(4, "frames_by_id", Value::Message(&GRAPH_DEBUG_INFO_FRAMES_BY_ID_ENTRY)),
-        many(5, "name_to_trace_id", Value::Message(&GRAPH_DEBUG_INFO_NAME_TO_TRACE_ID_ENTRY)),
-        many(6, "traces_by_id", Value::Message(&GRAPH_DEBUG_INFO_TRACES_BY_ID_ENTRY)),
+        map(2, "traces", &GRAPH_DEBUG_INFO_TRACES_ENTRY),
+        map(4, "frames_by_id", &GRAPH_DEBUG_INFO_FRAMES_BY_ID_ENTRY),
+        map(5, "name_to_trace_id", &GRAPH_DEBUG_INFO_NAME_TO_TRACE_ID_ENTRY),
+        map(6, "traces_by_id", &GRAPH_DEBUG_INFO_TRACES_BY_ID_ENTRY),
     ],
 };
 
@@ -463,7 +482,7 @@ pub(super) static API_DEF: Type = Type {
     name: "tensorflow.ApiDef",
     fields: &[
         one(1, "graph_op_name", Value::String),
-        one(2, "visibility", Value::Enum(visibility)),
+        one(2, "visibility", Value::Enum(&VISIBILITY)),
         many(3, "endpoint", Value::Message(&API_DEF_ENDPOINT)),
         many(4, "in_arg", Value::Message(&API_DEF_ARG)),
         many(5, "out_arg", Value::Message(&API_DEF_ARG)),

@@ -57,7 +57,8 @@ fn a_graph() {
     assert!(function.arg_attr.contains_key(&3));
     let versions = VersionDef { producer: 16, min_consumer: 10, bad_consumers: vec![-7] };
     assert_eq!(graph.versions, Some(versions));
-    assert_eq!(graph.debug_info.unwrap().frames_by_id[&9].line, 4);
+    assert_eq!(graph.debug_info.as_ref().unwrap().frames_by_id[&9].line, 4);
+    assert_eq!(read::<GraphDef>(&encode(&graph)), graph);
     assert_eq!(read::<GraphDef>(" \n# nothing"), GraphDef::default());
 }
 

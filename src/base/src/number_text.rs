@@ -1,7 +1,7 @@
 //! Numbers as TensorFlow's messages show them.
 
 /// The shorter of 6 and 9 significant digits that reads back as the same number.
-pub(crate) fn format_float(value: f32) -> String {
+pub fn format_float(value: f32) -> String {
     let short = format_general(value.into(), 6);
     if short.parse() == Ok(value) || !value.is_finite() {
         return short;
@@ -10,7 +10,7 @@ pub(crate) fn format_float(value: f32) -> String {
 }
 
 /// The shorter of 15 and 17 significant digits that reads back as the same number.
-pub(crate) fn format_double(value: f64) -> String {
+pub fn format_double(value: f64) -> String {
     let short = format_general(value, 15);
     if short.parse() == Ok(value) || !value.is_finite() {
         return short;

@@ -1,30 +1,14 @@
-//! Messages in protobuf's text format, for people to read.
-//!
-//! The generated messages know their fields' numbers, not their names; those are in [`schema`]. A message is
-//! encoded, and its bytes are written down field by field.
+//! From the bytes of a message to text, by the tables of `schema.rs`.
 
-mod schema;
+use tfcore_base::{escape_bytes, format_double, format_float};
 
-use tfcore_base::{DType, escape_bytes};
-use tfcore_proto::{self as proto, Message};
+use super::schema::{Field, Type, Value};
 
-use crate::number_text::{format_double, format_float};
-use schema::{Field, Kind, Schema};
-
-/// A graph as text.
-pub fn graph_to_text(graph: &proto::GraphDef) -> String {
-    to_text(graph, &schema::GRAPH)
-}
-
-/// A function as text.
-pub fn function_to_text(function: &proto::FunctionDef) -> String {
-    to_text(function, &schema::FUNCTION)
-}
-
-fn to_text(message: &impl Message, schema: &Schema) -> String {
+/// The text of a message, which was encoded just now.
+pub(super) fn to_text(wire: &[u8], message: &Type) -> String {
     let mut writer = Writer { text: String::new(), indent: 0 };
-    // An encoding that was made here is read to its end.
-    let _ = writer.message(&message.encode_to_vec(), schema);
+    // What was encoded just now can be read to its end.
+    let _ = writer.message(wire, message, false);
     writer.text
 }
 
@@ -40,22 +24,22 @@ enum Payload<'b> {
 }
 
 impl Writer {
-    fn message(&mut self, mut bytes: &[u8], schema: &Schema) -> Option<()> {
+    fn message(&mut self, mut bytes: &[u8], message: &Type, is_entry: bool) -> Option<()> {
         let mut seen = 0;
         while !bytes.is_empty() {
             let (number, payload) = next_field(&mut bytes)?;
-            let Some(position) = schema.fields.iter().position(|field| field.number == number)
+            let Some(position) = message.fields.iter().position(|field| field.number == number)
             else {
                 continue;
             };
-            if schema.is_entry {
-                self.defaults(&schema.fields[seen..position])?;
+            if is_entry {
+                self.defaults(&message.fields[seen..position])?;
                 seen = position + 1;
             }
-            self.field(&schema.fields[position], payload)?;
+            self.field(&message.fields[position], payload)?;
         }
-        match schema.is_entry {
-            true => self.defaults(&schema.fields[seen..]),
+        match is_entry {
+            true => self.defaults(&message.fields[seen..]),
             false => Some(()),
         }
     }
@@ -63,8 +47,8 @@ impl Writer {
     /// Key and value of a map's entry are written even if they are not encoded.
     fn defaults(&mut self, fields: &[Field]) -> Option<()> {
         for field in fields {
-            let payload = match field.kind {
-                Kind::Text | Kind::Bytes | Kind::Message(_) => Payload::Bytes(&[]),
+            let payload = match field.value {
+                Value::String | Value::Bytes | Value::Message(_) => Payload::Bytes(&[]),
                 _ => Payload::Number(0),
             };
             self.field(field, payload)?;
@@ -73,29 +57,29 @@ impl Writer {
     }
 
     fn field(&mut self, field: &Field, payload: Payload<'_>) -> Option<()> {
-        match (&field.kind, payload) {
-            (Kind::Message(schema), Payload::Bytes(bytes)) => {
+        match (field.value, payload) {
+            (Value::Message(message), Payload::Bytes(bytes)) => {
                 self.line(&[field.name, " {"]);
                 self.indent += 1;
-                self.message(bytes, schema)?;
+                self.message(bytes, message, field.is_map)?;
                 self.indent -= 1;
                 self.line(&["}"]);
             }
-            (Kind::Text | Kind::Bytes, Payload::Bytes(bytes)) => {
+            (Value::String | Value::Bytes, Payload::Bytes(bytes)) => {
                 self.line(&[field.name, ": \"", &escape_bytes(bytes), "\""]);
             }
-            (kind, Payload::Number(number)) => {
-                self.line(&[field.name, ": ", &scalar(kind, number)]);
+            (value, Payload::Number(number)) => {
+                self.line(&[field.name, ": ", &scalar(value, number)]);
             }
             // A packed list.
-            (kind, Payload::Bytes(mut bytes)) => {
+            (value, Payload::Bytes(mut bytes)) => {
                 while !bytes.is_empty() {
-                    let number = match kind {
-                        Kind::Float => fixed::<4>(&mut bytes)?,
-                        Kind::Double | Kind::Fixed => fixed::<8>(&mut bytes)?,
+                    let number = match value {
+                        Value::Float => fixed::<4>(&mut bytes)?,
+                        Value::Double | Value::Fixed64 => fixed::<8>(&mut bytes)?,
                         _ => varint(&mut bytes)?,
                     };
-                    self.line(&[field.name, ": ", &scalar(kind, number)]);
+                    self.line(&[field.name, ": ", &scalar(value, number)]);
                 }
             }
         }
@@ -109,22 +93,19 @@ impl Writer {
     }
 }
 
-fn scalar(kind: &Kind, number: u64) -> String {
-    match kind {
-        Kind::Bool => (number != 0).to_string(),
-        Kind::Float => format_float(f32::from_bits(number as u32)),
-        Kind::Double => format_double(f64::from_bits(number)),
-        Kind::DType => match DType::from_i32(number as i32) {
-            Some(dtype) => dtype.enum_name(),
-            None if number == 0 => "DT_INVALID".to_string(),
-            None => (number as i32).to_string(),
-        },
-        Kind::FullType => match schema::full_type_name(number) {
-            Some(name) => name.to_string(),
-            None => (number as i32).to_string(),
-        },
-        Kind::Unsigned | Kind::Fixed => number.to_string(),
-        Kind::Signed | Kind::Text | Kind::Bytes | Kind::Message(_) => (number as i64).to_string(),
+fn scalar(value: Value, number: u64) -> String {
+    match value {
+        Value::Bool => (number != 0).to_string(),
+        Value::Float => format_float(f32::from_bits(number as u32)),
+        Value::Double => format_double(f64::from_bits(number)),
+        Value::Enum(names) => {
+            let number = number as i32;
+            (names.name_of)(number).unwrap_or_else(|| number.to_string())
+        }
+        Value::Uint32 | Value::Uint64 | Value::Fixed64 => number.to_string(),
+        Value::Int32 | Value::Int64 | Value::String | Value::Bytes | Value::Message(_) => {
+            (number as i64).to_string()
+        }
     }
 }
 
@@ -168,8 +149,9 @@ fn fixed<const N: usize>(bytes: &mut &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use proto::attr_value::Value;
+    use crate as proto;
+    use crate::attr_value::Value;
+    use crate::text;
 
     /// What TensorFlow's `TF_GraphDebugString` shows for the same nodes.
     #[test]
@@ -276,6 +258,6 @@ versions {
   producer: 2474
 }
 "#;
-        assert_eq!(graph_to_text(&graph), expected.trim_start());
+        assert_eq!(text::encode(&graph), expected.trim_start());
     }
 }

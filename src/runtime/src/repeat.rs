@@ -1,0 +1,148 @@
+//! Ops that call functions again and again, one call after the other: While, For and MapDefun.
+//!
+//! What is called next is decided here; who calls differs: on the caller's thread with [`run`], or, where a node of
+//! a function may wait, as part of a run in the gear with frames.
+
+use std::sync::Arc;
+
+use tfcore_base::{Result, internal, invalid};
+use tfcore_framework::{Outputs, Value, truth};
+use tfcore_tensor::Tensor;
+
+use crate::control::Inputs;
+use crate::executor::{Exec, call};
+use crate::functions::Function;
+
+/// One execution of such an op, between two calls.
+pub(crate) trait Repeat: Send {
+    /// What follows after the call before, with these results; they are empty at the beginning.
+    fn next(&mut self, results: Outputs, exec: Exec<'_>) -> Result<Next>;
+}
+
+pub(crate) enum Next {
+    Call(Arc<Function>, Inputs),
+    /// It was the last one; these are the op's outputs.
+    End(Outputs),
+}
+
+/// Makes all calls on this thread.
+pub(crate) fn run(mut repeat: Box<dyn Repeat>, exec: Exec<'_>) -> Result<Outputs> {
+    let mut results = Outputs::new();
+    loop {
+        exec.check()?;
+        match repeat.next(results, exec)? {
+            Next::Call(function, args) => results = call(&function, args, exec)?,
+            Next::End(outputs) => return Ok(outputs),
+        }
+    }
+}
+
+/// A While whose condition and body are called.
+pub(crate) struct While {
+    cond: Arc<Function>,
+    body: Arc<Function>,
+    /// Empty during a call of the body.
+    vars: Inputs,
+    called: Called,
+}
+
+enum Called {
+    Nothing,
+    Condition,
+    Body,
+}
+
+impl While {
+    pub(crate) fn new(cond: &Arc<Function>, body: &Arc<Function>, vars: Inputs) -> While {
+        While { cond: cond.clone(), body: body.clone(), vars, called: Called::Nothing }
+    }
+}
+
+impl Repeat for While {
+    fn next(&mut self, results: Outputs, _: Exec<'_>) -> Result<Next> {
+        match std::mem::replace(&mut self.called, Called::Condition) {
+            Called::Condition => {
+                let vars = std::mem::take(&mut self.vars);
+                if !holds(&results)? {
+                    return Ok(Next::End(vars.into_iter().collect()));
+                }
+                self.called = Called::Body;
+                return Ok(Next::Call(self.body.clone(), vars));
+            }
+            Called::Body => self.vars = results.into_iter().collect(),
+            Called::Nothing => {}
+        }
+        Ok(Next::Call(self.cond.clone(), self.vars.clone()))
+    }
+}
+
+/// Whether a condition's results say that the loop goes on.
+fn holds(results: &[Value]) -> Result<bool> {
+    match results {
+        [Value::Tensor(tensor)] => truth(tensor),
+        _ => Err(invalid!("The condition of a loop must return one value")),
+    }
+}
+
+/// A For.
+pub(crate) struct For {
+    body: Arc<Function>,
+    range: Range,
+    /// Those before the first call.
+    vars: Option<Inputs>,
+}
+
+impl For {
+    /// `inputs` are start, limit, delta and the loop's variables.
+    pub(crate) fn new(body: &Arc<Function>, inputs: Inputs) -> Result<For> {
+        let (range, vars) = Range::of(inputs)?;
+        Ok(For { body: body.clone(), range, vars: Some(vars) })
+    }
+}
+
+impl Repeat for For {
+    fn next(&mut self, results: Outputs, _: Exec<'_>) -> Result<Next> {
+        let mut vars = self.vars.take().unwrap_or_else(|| results.into_iter().collect());
+        Ok(match self.range.next() {
+            Some(counter) => {
+                vars.insert(0, counter);
+                Next::Call(self.body.clone(), vars)
+            }
+            None => Next::End(vars.into_iter().collect()),
+        })
+    }
+}
+
+/// The counters of a For.
+struct Range {
+    next: i64,
+    limit: i64,
+    delta: i64,
+}
+
+impl Range {
+    /// Reads start, limit and delta; what is left are the loop's variables.
+    fn of(mut inputs: Inputs) -> Result<(Range, Inputs)> {
+        let mut number = || match inputs.remove(0) {
+            Value::Tensor(tensor) => tensor.scalar_value::<i32>().map(i64::from),
+            _ => Err(internal!("A bound of the loop is missing")),
+        };
+        let (next, limit, delta) = (number()?, number()?, number()?);
+        if delta == 0 {
+            return Err(invalid!("delta must be non-zero"));
+        }
+        Ok((Range { next, limit, delta }, inputs))
+    }
+}
+
+impl Iterator for Range {
+    type Item = Value;
+
+    fn next(&mut self) -> Option<Value> {
+        let is_over =
+            if self.delta > 0 { self.next >= self.limit } else { self.next <= self.limit };
+        let counter = Tensor::scalar(self.next as i32);
+        self.next += self.delta;
+        (!is_over).then_some(Value::Tensor(counter))
+    }
+}
