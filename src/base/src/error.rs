@@ -95,16 +95,11 @@ impl Error {
     }
 
     /// Appends `"\n\t [[{{node name}}]]"`, as run-time errors carry it, unless an inner frame has done so.
-    pub fn at_node(self, name: &str) -> Error {
-        self.at_node_of(None, name)
-    }
-
-    /// As [`Error::at_node`], for a node of a function: `"\n\t [[{{function_node function}}{{node name}}]]"`.
-    pub fn at_node_of(mut self, function: Option<&str>, name: &str) -> Error {
+    pub fn at_node(mut self, name: &str) -> Error {
         if !self.0.has_node {
-            let function = function.map(|f| format!("{{{{function_node {f}}}}}"));
-            let function = function.unwrap_or_default();
-            self.0.message.push_str(&format!("\n\t [[{function}{{{{node {name}}}}}]]"));
+            self.0.message.push_str("\n\t [[{{node ");
+            self.0.message.push_str(name);
+            self.0.message.push_str("}}]]");
             self.0.has_node = true;
         }
         self
@@ -178,8 +173,6 @@ mod tests {
         let error = invalid!("bad {}", 1).at_node("inner").at_node("outer");
         assert_eq!(error.message(), "bad 1\n\t [[{{node inner}}]]");
         assert_eq!(error.code(), Code::InvalidArgument);
-        let error = invalid!("bad").at_node_of(Some("f"), "inner").at_node("outer");
-        assert_eq!(error.message(), "bad\n\t [[{{function_node f}}{{node inner}}]]");
         assert_eq!(std::mem::size_of::<Result<()>>(), std::mem::size_of::<usize>());
     }
 }

@@ -229,7 +229,7 @@ pub(crate) fn run_range(
             {
                 groups = rest;
                 let done = body.scalars.run(group, slots);
-                if done.map_err(|error| node.blame(error))? {
+                if done.map_err(|error| error.at_node(&node.name))? {
                     at = group.nodes().end;
                     continue;
                 }
@@ -241,7 +241,7 @@ pub(crate) fn run_range(
                 slots.values[outputs].fill_with(Value::default);
                 drop_unread(node, &mut slots.values);
             } else {
-                run_in_place(node, &mut slots.values, exec).map_err(|error| node.blame(error))?;
+                run_in_place(node, &mut slots.values, exec).map_err(|error| error.at_node(&node.name))?;
                 if body.may_be_dead {
                     slots.dead[at] = false;
                 }
@@ -258,7 +258,7 @@ pub(crate) fn run_range(
 
 /// A panic in a kernel is a bug, which must not take the process down.
 fn panicked(node: &PlanNode) -> tfcore_base::Error {
-    node.blame(internal!("The kernel of node '{}' panicked", node.name))
+    internal!("The kernel of node '{}' panicked", node.name).at_node(&node.name)
 }
 
 /// Whether a node must not run: something that it reads or runs after is dead.
@@ -341,7 +341,7 @@ pub(crate) fn run_node(
     let start = exec.run.trace.as_ref().map(|_| Instant::now());
     catch_unwind(AssertUnwindSafe(|| run_owned(node, inputs, &mut *outputs, exec)))
         .unwrap_or_else(|_| Err(panicked(node)))
-        .map_err(|error| node.blame(error))?;
+        .map_err(|error| error.at_node(&node.name))?;
     if let (Some(trace), Some(start)) = (&exec.run.trace, start) {
         trace.record(node, start, outputs);
     }
@@ -404,7 +404,7 @@ pub(crate) fn prepare(node: &PlanNode, inputs: &mut [Value]) -> Result<()> {
             && (wanted.deref || !(wanted.may_be_uninitialized || variable.is_initialized()))
         {
             let tensor =
-                variable.read().map_err(|_| wanted.uninitialized(node.function.as_deref()))?;
+                variable.read().map_err(|_| wanted.uninitialized())?;
             *value = Value::Tensor(tensor);
         }
     }
@@ -484,7 +484,6 @@ pub(crate) mod tests {
             nodes: &nodes_of(graph),
             placement: &Placement::default(),
             callers: &[],
-            function: None,
         };
         planner.plan(feeds, fetches, &[]).unwrap()
     }

@@ -235,7 +235,7 @@ impl Flow {
         }
         if let Some(kernel) = node.blocking() {
             if let Err(error) = prepare(node, &mut inputs) {
-                return self.ended(place, number, Err(node.blame(error)));
+                return self.ended(place, number, Err(error.at_node(&node.name)));
             }
             let (dtypes, step) = (&node.output_dtypes, self.run.step_on(node.device).clone());
             let ctx = BlockingContext::new(inputs, dtypes, step, self.end_of(place, number));
@@ -270,7 +270,7 @@ impl Flow {
         let outputs = match result {
             Ok(outputs) => outputs,
             Err(error) => {
-                self.fail(self.plan.body.nodes[number as usize].blame(error));
+                self.fail(error.at_node(&self.plan.body.nodes[number as usize].name));
                 return self.settle();
             }
         };

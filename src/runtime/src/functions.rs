@@ -285,7 +285,6 @@ impl Function {
             nodes: &parts.nodes,
             placement: &parts.placement,
             callers,
-            function: Some(&self.name),
         }
     }
 }

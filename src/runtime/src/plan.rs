@@ -35,8 +35,6 @@ pub(crate) enum Action {
 /// One node of a plan.
 pub(crate) struct PlanNode {
     pub(crate) name: Name,
-    /// The function that it belongs to.
-    pub(crate) function: Option<Arc<str>>,
     pub(crate) op: Arc<OpDef>,
     pub(crate) action: Action,
     /// The number of the device that it runs on.
@@ -54,11 +52,6 @@ pub(crate) struct PlanNode {
 }
 
 impl PlanNode {
-    /// Says in an error that arose here where that was.
-    pub(crate) fn blame(&self, error: Error) -> Error {
-        error.at_node_of(self.function.as_deref(), &self.name)
-    }
-
     pub(crate) fn num_outputs(&self) -> usize {
         self.output_dtypes.len()
     }
@@ -86,9 +79,9 @@ pub(crate) struct RefInput {
 
 impl RefInput {
     /// The error of a variable without a value.
-    pub(crate) fn uninitialized(&self, function: Option<&str>) -> Error {
+    pub(crate) fn uninitialized(&self) -> Error {
         let error = failed_precondition!("Attempting to use uninitialized value {}", self.input);
-        error.at_node_of(function, &self.node)
+        error.at_node(&self.node)
     }
 }
 

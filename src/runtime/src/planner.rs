@@ -33,8 +33,6 @@ pub(crate) struct Planner<'p> {
     pub(crate) placement: &'p Placement,
     /// The functions that are being planned, each called by the one before; see [`Function::callers`].
     pub(crate) callers: &'p [usize],
-    /// The name of the function that the nodes belong to.
-    pub(crate) function: Option<&'p str>,
 }
 
 impl<'p> Planner<'p> {
@@ -231,8 +229,6 @@ const BACK_EDGE: Place = Place::Slot(u32::MAX);
 /// Collects the nodes of a body.
 struct BodyBuilder<'p> {
     planner: Planner<'p>,
-    /// The name of the function, for the nodes to share.
-    function: Option<Arc<str>>,
     nodes: Vec<DraftNode>,
     constants: Vec<Value>,
     num_args: usize,
@@ -260,7 +256,6 @@ impl<'p> BodyBuilder<'p> {
     fn new(planner: Planner<'p>, args: &[OutputRef]) -> BodyBuilder<'p> {
         let mut builder = BodyBuilder {
             planner,
-            function: planner.function.map(Arc::from),
             nodes: Vec::new(),
             constants: Vec::new(),
             num_args: args.len(),
@@ -283,7 +278,6 @@ impl<'p> BodyBuilder<'p> {
     /// Goes on with the nodes of another function, which has the same arguments.
     fn go_on_with(&mut self, planner: Planner<'p>, args: &[OutputRef]) {
         self.planner = planner;
-        self.function = planner.function.map(Arc::from);
         self.places.clear();
         self.numbers.clear();
         self.after_constants.clear();
@@ -405,7 +399,6 @@ impl<'p> BodyBuilder<'p> {
         waits_for.dedup();
         let node = PlanNode {
             name: node.name.clone(),
-            function: self.function.clone(),
             op: node.op.clone(),
             device: self.planner.placement.device_of(node.id),
             refs: self.refs(node),

@@ -352,7 +352,6 @@ impl Session {
             nodes: &nodes,
             placement: &placement,
             callers: &[],
-            function: None,
         };
         let mut plan = match is_partial {
             true => planner.plan_partial(&order, feeds, fetches)?,
