@@ -45,6 +45,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// Whether its time is over.
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
     /// The step on the device with this number.
     #[inline]
     pub(crate) fn step_on(&self, device: u16) -> &Arc<Step> {
@@ -110,6 +115,8 @@ pub(crate) fn timed_out() -> tfcore_base::Error {
 pub(crate) fn run(plan: &Arc<Plan>, feeds: Inputs, run: &Arc<Run>) -> Result<Outputs> {
     let mut results =
         run_plan(plan, feeds, Exec::new(run)).map_err(|error| match run.cause.get() {
+            // It arose between nodes, wherever it was noticed.
+            _ if error.code() == Code::DeadlineExceeded && run.is_late() => timed_out(),
             Some(cause) if error.code() == Code::Cancelled => cause.clone(),
             _ => error,
         })?;
@@ -127,6 +134,7 @@ pub(crate) fn call(function: &Function, args: Inputs, exec: Exec<'_>) -> Result<
     let plan = function.plan(&exec.run.functions, &[])?;
     check_args(plan, function, &args)?;
     stacker::maybe_grow(STACK_LEFT, STACK_PIECE, || run_plan(plan, args, exec))
+        .map_err(|error| error.in_function(function.name()))
 }
 
 /// Checks what a caller hands to a function.
@@ -367,7 +375,9 @@ fn run_owned(
             outputs[1] = Value::Tensor(Tensor::scalar(index as i32));
         }
         Action::Trigger => {}
-        Action::Control(control) => control.run(inputs, outputs, &node.output_dtypes, exec)?,
+        Action::Control(control) => control
+            .run(inputs, outputs, &node.output_dtypes, exec)
+            .map_err(|error| control.style.tell(error, &node.name))?,
     }
     Ok(())
 }
