@@ -91,6 +91,17 @@ impl<'r> Exec<'r> {
         }
     }
 
+    /// The error of a node, with its name. What memory is in use is noted before it is given back.
+    #[cold]
+    fn blame(self, node: &PlanNode, error: Error) -> Error {
+        if error.code() == Code::ResourceExhausted
+            && let Some(trace) = &self.run.trace
+        {
+            trace.note_usage();
+        }
+        error.at_node(&node.name)
+    }
+
     /// The view of a function that is called.
     pub(crate) fn deeper(self, callee: &Function) -> Result<Exec<'r>> {
         if self.depth == MAX_DEPTH {
@@ -243,7 +254,7 @@ pub(crate) fn run_range(
                 drop_unread(node, &mut slots.values);
             } else {
                 run_in_place(node, &mut slots.values, exec)
-                    .map_err(|error| error.at_node(&node.name))?;
+                    .map_err(|error| exec.blame(node, error))?;
                 if body.may_be_dead {
                     slots.dead[at] = false;
                 }
@@ -343,7 +354,7 @@ pub(crate) fn run_node(
     let start = exec.run.trace.as_ref().map(|_| Instant::now());
     catch_unwind(AssertUnwindSafe(|| run_owned(node, inputs, &mut *outputs, exec)))
         .unwrap_or_else(|_| Err(panicked(node)))
-        .map_err(|error| error.at_node(&node.name))?;
+        .map_err(|error| exec.blame(node, error))?;
     if let (Some(trace), Some(start)) = (&exec.run.trace, start) {
         trace.record(node, start, outputs);
     }

@@ -41,6 +41,8 @@ struct Made {
 struct Seen {
     /// By the number of the watch.
     buffers: HashMap<usize, Made>,
+    /// The devices, bytes and nodes of the buffers that were in use when there was not enough memory.
+    in_use: Vec<(u16, i64, Name)>,
     /// With the number of the device.
     nodes: Vec<(u16, proto::NodeExecStats)>,
     /// Threads by the order in which they turn up; the timeline has a row for each.
@@ -109,29 +111,38 @@ impl Trace {
         seen.nodes.push((node.device, proto::NodeExecStats { thread_id, memory, ..stats }));
     }
 
-    /// What is in use of the memory that nodes have taken, for the message of a run for which there was not enough: for
-    /// each device the largest buffers and the nodes that made them.
+    /// Notes which memory is in use, the first time that there is not enough.
+    pub(crate) fn note_usage(&self) {
+        let seen = &mut *self.seen.lock();
+        if seen.in_use.is_empty() {
+            let live = seen.buffers.values().filter(|made| made.watch.is_in_use());
+            seen.in_use = live.map(|made| (made.device, made.bytes, made.node.clone())).collect();
+        }
+    }
+
+    /// What was in use of the memory that nodes have taken, when there was not enough: for each device the largest buffers and
+    /// the nodes that made them.
     pub(crate) fn usage(&self, devices: &[DeviceInfo]) -> String {
         let seen = self.seen.lock();
         let mut text = String::new();
         for (number, device) in (0u16..).zip(devices) {
-            let is_here = |made: &&Made| made.device == number && made.watch.is_in_use();
-            let mut live: Vec<&Made> = seen.buffers.values().filter(is_here).collect();
+            let here = seen.in_use.iter().filter(|(device, ..)| *device == number);
+            let mut live: Vec<(i64, &Name)> = here.map(|(_, bytes, node)| (*bytes, node)).collect();
             if live.is_empty() {
                 continue;
             }
-            live.sort_by_key(|made| (Reverse(made.bytes), made.node.clone()));
+            live.sort_by_key(|&(bytes, node)| (Reverse(bytes), node));
             text.push_str(&format!(
                 "\nCurrent usage from device: {}, allocator: {ALLOCATOR}\n",
                 device.name_str()
             ));
-            let total: i64 = live.iter().map(|made| made.bytes).sum();
+            let total: i64 = live.iter().map(|(bytes, _)| bytes).sum();
             let mut left = total;
             let mut told = 0;
             while told < live.len().min(MAX_TOLD) && left * 100 > total {
-                let made = live[told];
-                text.push_str(&format!("  {} from {}\n", readable_bytes(made.bytes), made.node));
-                left -= made.bytes;
+                let (bytes, node) = live[told];
+                text.push_str(&format!("  {} from {node}\n", readable_bytes(bytes)));
+                left -= bytes;
                 told += 1;
             }
             if told < live.len() {
