@@ -350,12 +350,10 @@ impl Flow {
                     Err(error) => done(Err(error)),
                 }
             }
-            Task::While { .. } | Task::For { .. } | Task::Map(_) => {
-                match control.repeat(inputs) {
-                    Ok(repeat) => self.clone().go_on(repeat, Outputs::new(), done),
-                    Err(error) => done(Err(error)),
-                }
-            }
+            Task::While { .. } | Task::For { .. } | Task::Map(_) => match control.repeat(inputs) {
+                Ok(repeat) => self.clone().go_on(repeat, Outputs::new(), done),
+                Err(error) => done(Err(error)),
+            },
             Task::Loop(_) => done(Err(internal!("A lifted loop does not wait"))),
         }
     }
