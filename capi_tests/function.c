@@ -776,6 +776,70 @@ static void functions_that_call_themselves(void) {
   TF_DeleteGraph(g);
 }
 
+/* The function `name` of a vector, which fails at its node "check" if that has no sixth element. */
+static void add_checking(TF_Graph *g, const char *name) {
+  TF_Graph *body = TF_NewGraph();
+  TF_Output in = output(placeholder(body, TF_FLOAT, "x"), 0);
+  TF_OperationDescription *desc = TF_NewOperation(body, "Gather", "check");
+  TF_AddInput(desc, in);
+  TF_AddInput(desc, output(constant(body, i32_scalar(5), "five"), 0));
+  TF_Output out = output(unary(body, "Identity", output(finish(desc), 0), "out"), 0);
+  TF_Function *function = function_of(body, name, 1, &in, 1, &out);
+  CHECK_OK(status);
+  TF_GraphCopyFunction(g, function, NULL, status);
+  CHECK_OK(status);
+  TF_DeleteFunction(function);
+  TF_DeleteGraph(body);
+}
+
+/* Calls the functions `a` and `b` (or only `a`) through an op of this type. */
+static TF_Operation *call_through(TF_Graph *g, const char *type, TF_Output x, TF_Output yes, const char *a, const char *b,
+                                  bool is_lowered) {
+  TF_OperationDescription *desc = TF_NewOperation(g, type, "caller");
+  TF_DataType dtypes[] = {TF_FLOAT};
+  if (b != NULL) TF_AddInput(desc, yes);
+  TF_AddInputList(desc, &x, 1);
+  TF_SetAttrTypeList(desc, "Tout", dtypes, 1);
+  TF_SetAttrFuncName(desc, b == NULL ? "f" : "then_branch", a, strlen(a));
+  if (b != NULL) TF_SetAttrFuncName(desc, "else_branch", b, strlen(b));
+  if (is_lowered) TF_SetAttrBool(desc, "_lower_using_switch_merge", true);
+  return finish(desc);
+}
+
+/* A node that fails within functions (of graphs that are not so small that the reference leaves them as they are) is named with its function, or with the nodes that call that. */
+static void errors_tell_the_caller(void) {
+  static const struct {
+    const char *type;
+    bool has_branches, is_lowered;
+    const char *end;
+  } cases[] = {
+      {"StatefulPartitionedCall", false, false, "[[{{function_node F}}{{node check}}]]"},
+      {"StatelessIf", true, false, "[[{{node check}}]]\n\t [[caller]]"},
+      {"If", true, false, "[[{{node check}}]]\n\t [[caller]]"},
+      {"If", true, true, "[[{{function_node F}}{{node check}}]]"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    TF_Graph *g = TF_NewGraph();
+    add_checking(g, "F");
+    TF_Operation *x = placeholder(g, TF_FLOAT, "x"), *yes = placeholder(g, TF_BOOL, "yes");
+    TF_Operation *caller = call_through(g, cases[i].type, output(x, 0), output(yes, 0), "F",
+                                        cases[i].has_branches ? "F" : NULL, cases[i].is_lowered);
+    TF_Operation *end = unary(g, "Exp", output(caller, 0), "end");
+    for (int n = 0; n < 4; n++) end = unary(g, "Neg", output(end, 0), (const char *[]){"a", "b", "c", "d"}[n]);
+    TF_Session *session = new_session(g);
+    bool truth = true;
+    TF_Output feeds[] = {output(x, 0), output(yes, 0)}, what = output(end, 0);
+    TF_Tensor *values[] = {f32_vector(2, (float[]){1, 2}), tensor_of(TF_BOOL, NULL, 0, &truth, sizeof truth)}, *result = NULL;
+    TF_SessionRun(session, NULL, feeds, values, 1 + cases[i].has_branches, &what, &result, 1, NULL, 0, NULL, status);
+    CHECK_ERROR(status, TF_INVALID_ARGUMENT, cases[i].end);
+    size_t length = strlen(TF_Message(status)), expected = strlen(cases[i].end);
+    CHECK(length > expected && strcmp(TF_Message(status) + length - expected, cases[i].end) == 0);
+    for (int n = 0; n < 2; n++) TF_DeleteTensor(values[n]);
+    delete_session(session);
+    TF_DeleteGraph(g);
+  }
+}
+
 CASES(CASE(names_of_arguments_and_nodes), CASE(names_of_outputs), CASE(the_body_is_chosen),
       CASE(several_outputs_of_a_node), CASE(control_edges), CASE(control_outputs), CASE(inputs_and_outputs_are_checked),
       CASE(attrs_of_arguments), CASE(a_function_of_stateful_nodes_is_stateful),
@@ -783,4 +847,4 @@ CASES(CASE(names_of_arguments_and_nodes), CASE(names_of_outputs), CASE(the_body_
       CASE(messages_come_back), CASE(attrs_of_functions), CASE(text_for_people), CASE(copies_into_graphs),
       CASE(gradients_of_functions), CASE(functions_are_ops_of_their_graph), CASE(shapes_go_through_calls),
       CASE(constants_go_through_calls), CASE(a_call_is_refused_if_the_body_cannot_be), CASE(calls_run), CASE(damaged_definitions),
-      CASE(functions_that_call_themselves))
+      CASE(functions_that_call_themselves), CASE(errors_tell_the_caller))

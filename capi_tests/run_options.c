@@ -10,6 +10,7 @@ static Queue q;
 
 /* Takes over `config`. Returns NULL with the status set if there is no such session. */
 static TF_Session *session_with(Pb config) {
+  TF_SetStatus(status, TF_OK, ""); /* the reference's TF_SetConfig leaves an old error */
   TF_SessionOptions *options = TF_NewSessionOptions();
   TF_SetConfig(options, config.data, config.length, status);
   free(config.data);
@@ -194,6 +195,106 @@ static void executor_types(void) {
   close_sample();
 }
 
+/* An experimental option of a config, and a session that has it. */
+static TF_Session *experimental(int field, Pb value) { return session_with(nested(16, nested(field, value))); }
+
+static Pb metadata_of_session(const char *name, int version) {
+  Pb pb = {0};
+  pb_string(&pb, 1, name);
+  pb_int(&pb, 2, version);
+  return pb;
+}
+
+/* A name and a version of what sessions serve is taken until its session is closed. */
+static void names_of_sessions(void) {
+  open_sample((Pb){0});
+  TF_Session *first = experimental(11, metadata_of_session("served", 3));
+  CHECK_OK(status);
+  CHECK(experimental(11, metadata_of_session("served", 3)) == NULL);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "A session with the same name and version has already been created: ");
+  TF_Session *second = experimental(11, metadata_of_session("served", 4));
+  CHECK_OK(status);
+  TF_CloseSession(first, status);
+  CHECK_OK(status);
+  TF_Session *third = experimental(11, metadata_of_session("served", 3));
+  CHECK_OK(status);
+  CHECK(experimental(11, metadata_of_session("served", -1)) == NULL);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Session version shouldn't be negative: ");
+  delete_session(first);
+  delete_session(second);
+  delete_session(third);
+  close_sample();
+}
+
+static void sessions_that_are_refused(void) {
+  open_sample((Pb){0});
+  Pb filters = {0};
+  pb_string(&filters, 4, "/job:worker");
+  pb_string(&filters, 4, "@@@");
+  CHECK(session_with(filters) == NULL);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Invalid device filter: @@@");
+  CHECK(session_with(nested(16, number(18, 1))) == NULL); /* experimental.use_tfrt */
+  CHECK_ERROR(status, TF_NOT_FOUND, "No session factory registered for the given session options: {target: \"\" config: ");
+  close_sample();
+}
+
+static void no_partition_graphs(void) {
+  open_sample(nested(16, number(14, 1))); /* experimental.disable_output_partition_graphs */
+  run_with(number(5, 1));
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT,
+              "RunOptions.output_partition_graphs() is not supported when disable_output_partition_graphs is true.");
+  run_with(number(5, 0));
+  CHECK_OK(status);
+  close_sample();
+}
+
+/* ---- not enough memory ---- */
+
+/* Fills more than there is after `many` (a vector) has been made from x, and fetches both. */
+static void run_out_of_memory(Pb options) {
+  const int32_t dims[2] = {1 << 23, 1 << 22};
+  TF_Operation *many = unary(graph, "Exp", output(x, 0), "many");
+  TF_OperationDescription *desc = TF_NewOperation(graph, "Fill", "much");
+  TF_Operation *shape = placeholder(graph, TF_INT32, "shape"), *one = constant(graph, f32_scalar(1), "one");
+  TF_AddInput(desc, output(shape, 0));
+  TF_AddInput(desc, output(one, 0));
+  TF_AddControlInput(desc, many);
+  TF_Operation *much = finish(desc);
+  float values[1000] = {0};
+  TF_Buffer *buffer = pb_buffer(options);
+  TF_Output feeds[] = {output(x, 0), output(shape, 0)}, what[] = {output(many, 0), output(much, 0)};
+  TF_Tensor *in[] = {f32_vector(1000, values), i32_vector(2, dims)}, *out[2];
+  TF_SessionRun(session, buffer, feeds, in, 2, what, out, 2, NULL, 0, NULL, status);
+  for (int i = 0; i < 2; i++) TF_DeleteTensor(in[i]);
+  TF_DeleteBuffer(buffer);
+  CHECK(out[0] == NULL && out[1] == NULL);
+}
+
+static void out_of_memory(void) {
+#ifdef __SANITIZE_ADDRESS__
+  return; /* the sanitizer ends the program */
+#endif
+  static const char *message =
+      "OOM when allocating tensor with shape[8388608,4194304] and type float on "
+      "/job:localhost/replica:0/task:0/device:CPU:0 by allocator cpu\n\t [[{{node much}}]]\n";
+  static const char *ends[] = {
+      "Hint: If you want to see a list of allocated tensors when OOM happens, add report_tensor_allocations_upon_oom to "
+      "RunOptions for current allocation info. This isn't available when running in Eager mode.\n",
+      "\nCurrent usage from device: /job:localhost/replica:0/task:0/device:CPU:0, allocator: cpu\n  3.9KiB from many\n",
+  };
+  for (int reports = 0; reports < 2; reports++) {
+    open_sample((Pb){0});
+    run_out_of_memory(number(7, reports)); /* report_tensor_allocations_upon_oom */
+    char expected[1024];
+    snprintf(expected, sizeof expected, "%s%s", message, ends[reports]);
+    CHECK_CODE(status, TF_RESOURCE_EXHAUSTED);
+    CHECK_STR(TF_Message(status), expected);
+    run_with((Pb){0}); /* the session goes on */
+    CHECK_OK(status);
+    close_sample();
+  }
+}
+
 static void no_devices(void) {
   open_sample((Pb){0});
   CHECK(session_with(device_count("CPU", 0)) == NULL);
@@ -282,4 +383,5 @@ static void traces_of_queues(void) {
 }
 
 CASES(CASE(time_limit_of_a_run), CASE(time_limit_of_a_session), CASE(pools), CASE(other_run_options),
-      CASE(sessions_that_work), CASE(executor_types), CASE(no_devices), CASE(step_stats), CASE(traces_of_queues))
+      CASE(sessions_that_work), CASE(executor_types), CASE(no_devices),
+      CASE(names_of_sessions), CASE(sessions_that_are_refused), CASE(no_partition_graphs), CASE(out_of_memory), CASE(step_stats), CASE(traces_of_queues))

@@ -43,10 +43,12 @@ impl TF_SessionOptions {
     /// # Errors
     /// `NotFound` or `Unimplemented` for other targets; `InvalidArgument` for a configuration that makes no sense.
     pub(crate) fn config(&self) -> Result<SessionConfig> {
-        if self.target.starts_with("grpc://") {
+        if let Some(address) = self.target.strip_prefix("grpc://") {
+            check_address(address)?;
             return Err(unimplemented_error!("Sessions with target '{}'", self.target));
         }
-        if !self.target.is_empty() {
+        let use_tfrt = self.config.experimental.as_ref().is_some_and(|options| options.use_tfrt);
+        if !self.target.is_empty() || use_tfrt {
             return Err(not_found!(
                 "No session factory registered for the given session options: {{target: \"{}\" \
                  config: }} Registered factories are {{GRPC_SESSION, DIRECT_SESSION}}.",
@@ -55,6 +57,15 @@ impl TF_SessionOptions {
         }
         SessionConfig::from_proto(&self.config)
     }
+}
+
+/// Checks what stands behind `grpc://`: a host and the number of a port.
+fn check_address(address: &str) -> Result<()> {
+    let (host, port) = address.rsplit_once(':').unwrap_or((address, address));
+    if address.starts_with("/bns/") || (port.parse::<u32>().is_ok() && !host.contains('/')) {
+        return Ok(());
+    }
+    Err(invalid!("Could not interpret \"{address}\" as a host-port pair."))
 }
 
 impl TF_Session {
@@ -351,8 +362,8 @@ pub(crate) unsafe fn options_of_run(
     let is_traced = options.trace_level != proto::RunOptions::NO_TRACE;
     let millis = u64::try_from(options.timeout_in_ms).ok().filter(|&millis| millis > 0);
     Ok(Request {
-        trace: is_traced && !run_metadata.is_null(),
-        partition_graphs: options.output_partition_graphs && !run_metadata.is_null(),
+        trace: is_traced && !run_metadata.is_null() || options.report_tensor_allocations_upon_oom,
+        partition_graphs: options.output_partition_graphs,
         timeout: millis.map(Duration::from_millis),
         pool: options.inter_op_thread_pool,
         ..Request::default()

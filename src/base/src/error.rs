@@ -62,8 +62,23 @@ pub struct Error(Box<ErrorParts>);
 struct ErrorParts {
     code: Code,
     message: String,
-    /// Whether the message already names the node where the error arose.
-    has_node: bool,
+    /// What the end of the message says of where the error arose.
+    origin: Origin,
+    /// The function that the error has left, until its caller says how that is called.
+    left: Option<Box<str>>,
+}
+
+/// What the last line of a message tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// Nothing yet.
+    Unknown,
+    /// The node: `[[{{node name}}]]`.
+    Node,
+    /// The node and its function: `[[{{function_node f}}{{node name}}]]`.
+    NodeOfFunction,
+    /// A node that has called the function: `[[name]]`.
+    Caller,
 }
 
 /// The result type of the whole library.
@@ -71,7 +86,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Error {
-        Error(Box::new(ErrorParts { code, message: message.into(), has_node: false }))
+        let origin = Origin::Unknown;
+        Error(Box::new(ErrorParts { code, message: message.into(), origin, left: None }))
     }
 
     pub fn code(&self) -> Code {
@@ -96,11 +112,58 @@ impl Error {
 
     /// Appends `"\n\t [[{{node name}}]]"`, as run-time errors carry it, unless an inner frame has done so.
     pub fn at_node(mut self, name: &str) -> Error {
-        if !self.0.has_node {
+        if self.0.origin == Origin::Unknown {
             self.0.message.push_str("\n\t [[{{node ");
             self.0.message.push_str(name);
             self.0.message.push_str("}}]]");
-            self.0.has_node = true;
+            self.0.origin = Origin::Node;
+        }
+        self
+    }
+
+    /// Appends `"\n\t [[name]]"`, as errors carry it that arise before a node can run.
+    pub fn placing(mut self, name: &str) -> Error {
+        self.0.message.push_str("\n\t [[");
+        self.0.message.push_str(name);
+        self.0.message.push_str("]]");
+        self.0.origin = Origin::NodeOfFunction;
+        self
+    }
+
+    /// Notes that the error leaves a function. How the message shows that is up to the caller: [`Error::inlined_at`] or
+    /// [`Error::called_by`]. An error of no node is the caller's own.
+    pub fn in_function(mut self, name: &str) -> Error {
+        if self.0.origin != Origin::Unknown {
+            self.0.left = Some(name.into());
+        }
+        self
+    }
+
+    /// For an error that has left a function whose nodes stand, as the reference runs it, in place of the node `caller`:
+    /// names the function if it is the innermost, `"[[{{function_node f}}{{node name}}]]"`.
+    pub fn inlined_at(mut self, caller: &str) -> Error {
+        let Some(function) = self.0.left.take() else { return self };
+        let prefix = match self.0.origin {
+            Origin::Node => format!("{{{{function_node {function}}}}}"),
+            Origin::Caller => format!("{caller}/"),
+            Origin::Unknown | Origin::NodeOfFunction => return self,
+        };
+        if let Some(start) = self.0.message.rfind("[[") {
+            self.0.message.insert_str(start + 2, &prefix);
+        }
+        if self.0.origin == Origin::Node {
+            self.0.origin = Origin::NodeOfFunction;
+        }
+        self
+    }
+
+    /// For an error that has left a function which the node `caller` runs apart: appends `"\n\t [[caller]]"`.
+    pub fn called_by(mut self, caller: &str) -> Error {
+        if self.0.left.take().is_some() {
+            self.0.message.push_str("\n\t [[");
+            self.0.message.push_str(caller);
+            self.0.message.push_str("]]");
+            self.0.origin = Origin::Caller;
         }
         self
     }
@@ -166,6 +229,36 @@ mod tests {
         }
         assert_eq!(Code::from_i32(17), None);
         assert_eq!(Code::from_i32(-1), None);
+    }
+
+    /// As the reference words errors in calls (inlined) and in conditionals and loops that are not lowered (called).
+    #[test]
+    fn callers_are_told() {
+        let inner = || invalid!("bad").at_node("n").in_function("f");
+        let cases = [
+            (inner().inlined_at("c"), "bad\n\t [[{{function_node f}}{{node n}}]]"),
+            (inner().called_by("if"), "bad\n\t [[{{node n}}]]\n\t [[if]]"),
+            (
+                inner().inlined_at("c").in_function("g").called_by("if"),
+                "bad\n\t [[{{function_node f}}{{node n}}]]\n\t [[if]]",
+            ),
+            (
+                inner().called_by("if").in_function("g").inlined_at("c"),
+                "bad\n\t [[{{node n}}]]\n\t [[c/if]]",
+            ),
+            (
+                inner().inlined_at("c").in_function("g").inlined_at("d"),
+                "bad\n\t [[{{function_node f}}{{node n}}]]",
+            ),
+            (
+                invalid!("bad").in_function("f").called_by("if").at_node("if"),
+                "bad\n\t [[{{node if}}]]",
+            ),
+            (invalid!("bad").placing("n").at_node("n"), "bad\n\t [[n]]"),
+        ];
+        for (error, expected) in cases {
+            assert_eq!(error.message(), expected);
+        }
     }
 
     #[test]

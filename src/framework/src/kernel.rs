@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tfcore_base::{DType, Elem, Result, internal, invalid};
+use tfcore_base::{DType, Elem, Error, Result, internal, invalid};
 use tfcore_math::pool::Parallel;
 use tfcore_tensor::{BufferPool, Elems, ElemsMut, Scalar, Shape, Tensor};
 
@@ -287,7 +287,8 @@ impl<'a> OpContext<'a> {
     /// every one.
     #[inline]
     pub fn allocate(&self, dtype: DType, shape: Shape) -> Result<Tensor> {
-        Tensor::allocate(dtype, shape, Some(&self.step.buffers))
+        let made = Tensor::allocate(dtype, shape, Some(&self.step.buffers));
+        made.map_err(|error| on_device(error, &self.step.device))
     }
 
     /// A new tensor from the session's pool, filled with zeros or empty elements.
@@ -362,4 +363,11 @@ pub fn for_each_part(
 /// The part of `input` that belongs to a part of an output of the same length.
 pub fn matching<'a>(input: Elems<'a>, start: usize, part: &ElemsMut<'_>) -> Elems<'a> {
     input.slice(start..start + part.len())
+}
+
+/// Names the device that has no memory left.
+#[cold]
+fn on_device(error: Error, device: &str) -> Error {
+    let message = format!("{} on {device} by allocator cpu", error.message());
+    error.with_message(message)
 }

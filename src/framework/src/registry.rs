@@ -235,6 +235,7 @@ fn no_kernel(init: &KernelInit<'_>, kernels: &[KernelDef]) -> tfcore_base::Error
         attrs_text(init.attrs),
         kernels_text(kernels)
     )
+    .placing(init.name)
 }
 
 /// The attrs that an op may declare.

@@ -9,6 +9,8 @@ use tfcore_base::{Result, invalid, not_found};
 use tfcore_math::pool::Pool;
 use tfcore_proto as proto;
 
+use crate::place::DeviceSpec;
+
 /// The most CPU devices or threads that a config can ask for; beyond it lies only a mistake.
 const MAX_COUNT: i32 = 1 << 10;
 
@@ -31,6 +33,10 @@ pub struct SessionConfig {
     pub run_pools: Vec<(usize, String)>,
     /// The kind of executor that is asked for by name.
     pub executor_type: String,
+    /// Whether runs may ask for the graphs that the devices run.
+    pub gives_partition_graphs: bool,
+    /// The name and version of what the session serves; there are no two sessions with the same.
+    pub metadata: Option<(String, i64)>,
 }
 
 impl Default for SessionConfig {
@@ -44,6 +50,8 @@ impl Default for SessionConfig {
             timeout: None,
             run_pools: Vec::new(),
             executor_type: String::new(),
+            gives_partition_graphs: true,
+            metadata: None,
         }
     }
 }
@@ -59,7 +67,7 @@ impl SessionConfig {
     /// Reads a ConfigProto.
     ///
     /// # Errors
-    /// `InvalidArgument` for counts that are no counts.
+    /// `InvalidArgument` for counts that are no counts, and for device filters that name no devices.
     pub fn from_proto(config: &proto::ConfigProto) -> Result<SessionConfig> {
         let mut result = SessionConfig::default();
         // The larger of the two bounds what a step may use: ops side by side and loops within an op
@@ -84,6 +92,11 @@ impl SessionConfig {
             }
             result.cpu_devices = count as usize;
         }
+        // There are no devices elsewhere that they could keep out.
+        if let Some(filter) = config.device_filters.iter().find(|f| DeviceSpec::parse(f).is_none())
+        {
+            return Err(invalid!("Invalid device filter: {filter}"));
+        }
         result.timeout = u64::try_from(config.operation_timeout_in_ms)
             .ok()
             .filter(|&millis| millis > 0)
@@ -96,6 +109,9 @@ impl SessionConfig {
         }
         if let Some(experimental) = &config.experimental {
             result.executor_type = experimental.executor_type.clone();
+            result.gives_partition_graphs = !experimental.disable_output_partition_graphs;
+            let metadata = experimental.session_metadata.as_ref();
+            result.metadata = metadata.map(|metadata| (metadata.name.clone(), metadata.version));
         }
         Ok(result)
     }
@@ -112,6 +128,20 @@ impl SessionConfig {
                  factories are {{DEFAULT, , {SINGLE_THREADED}}}."
             )),
         }
+    }
+
+    /// Whether a run may have what it asks for.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for partition graphs in a session that has them switched off.
+    pub(crate) fn check_partition_graphs(&self, are_wanted: bool) -> Result<()> {
+        if are_wanted && !self.gives_partition_graphs {
+            return Err(invalid!(
+                "RunOptions.output_partition_graphs() is not supported when \
+                 disable_output_partition_graphs is true."
+            ));
+        }
+        Ok(())
     }
 
     /// The pools that runs choose from, at least one; `None` for one thread.
@@ -186,6 +216,10 @@ mod tests {
         assert!(read.pools().iter().all(Option::is_none) && read.check_executor().is_ok());
         read.executor_type = "NOPE".to_string();
         assert!(read.check_executor().is_err());
+        config.device_filters = vec!["/job:worker".into(), "@@@".into()];
+        let error = SessionConfig::from_proto(&config).unwrap_err();
+        assert_eq!(error.message(), "Invalid device filter: @@@");
+        config.device_filters.clear();
         config.intra_op_parallelism_threads = i32::MAX;
         assert!(SessionConfig::from_proto(&config).is_err());
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tfcore_base::{DType, Result, internal, invalid};
+use tfcore_base::{DType, Error, Result, internal, invalid};
 use tfcore_framework::{Attrs, Outputs, Value, truth};
 use tfcore_graph::Node;
 
@@ -15,8 +15,33 @@ use crate::planner::Planner;
 use crate::repeat::{self, For, Repeat, While};
 use crate::scalars::ScalarLoop;
 
-/// What a node with plans of its own does.
-pub(crate) enum Control {
+/// A node with plans of its own.
+pub(crate) struct Control {
+    pub(crate) task: Task,
+    pub(crate) style: Style,
+}
+
+/// How the reference runs the functions of a node, which its errors show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// It puts their nodes in place of the node.
+    Inlined,
+    /// It runs them apart.
+    Called,
+}
+
+impl Style {
+    /// Adds to an error that has left a function how the node `name` calls that.
+    pub(crate) fn tell(self, error: Error, name: &str) -> Error {
+        match self {
+            Style::Inlined => error.inlined_at(name),
+            Style::Called => error.called_by(name),
+        }
+    }
+}
+
+/// What it does.
+pub(crate) enum Task {
     /// Calls the function. The first inputs, so many, are not for it.
     Call {
         function: Arc<Function>,
@@ -50,7 +75,7 @@ impl Control {
             let func = node.attrs.func(attr)?;
             plan(planner, node, &func.name, &func.attrs)
         };
-        let control = match &*node.op.name {
+        let task = match &*node.op.name {
             "PartitionedCall" | "StatefulPartitionedCall" => {
                 let name = &node.attrs.func("f")?.name;
                 if !planner.functions.contains(name) {
@@ -58,25 +83,25 @@ impl Control {
                 }
                 let function = function("f")?;
                 check_arity(&function, node)?;
-                Control::Call { function, skip: 0 }
+                Task::Call { function, skip: 0 }
             }
             "SymbolicGradient" => {
                 let func = node.attrs.func("f")?;
                 let site = planner.call_site(node);
                 let function = planner.functions.gradient_of(&func.name, &func.attrs, site);
                 function.plan_with_caller(planner.functions, planner.callers)?;
-                Control::Call { function, skip: 0 }
+                Task::Call { function, skip: 0 }
             }
             // The first input names the device, and there is one memory for all.
-            "RemoteCall" => Control::Call { function: function("f")?, skip: 1 },
-            "If" | "StatelessIf" | "_If" => Control::Branch {
+            "RemoteCall" => Task::Call { function: function("f")?, skip: 1 },
+            "If" | "StatelessIf" | "_If" => Task::Branch {
                 functions: vec![function("else_branch")?, function("then_branch")?],
                 by_index: false,
             },
             "Case" | "StatelessCase" => {
                 let branches = node.attrs.funcs("branches")?.iter();
                 let functions = branches.map(|func| plan(planner, node, &func.name, &func.attrs));
-                Control::Branch { functions: functions.collect::<Result<_>>()?, by_index: true }
+                Task::Branch { functions: functions.collect::<Result<_>>()?, by_index: true }
             }
             "While" | "StatelessWhile" | "_While" => {
                 let function = |attr: &str| -> Result<Arc<Function>> {
@@ -85,45 +110,54 @@ impl Control {
                 };
                 let (cond, body) = (function("cond")?, function("body")?);
                 match planner.functions.while_loop(&cond, &body, planner.callers) {
-                    Some(made) if made.takes(&node.input_dtypes) => Control::Loop(made),
+                    Some(made) if made.takes(&node.input_dtypes) => Task::Loop(made),
                     _ => {
                         cond.plan_with_caller(planner.functions, planner.callers)?;
                         body.plan_with_caller(planner.functions, planner.callers)?;
-                        Control::While { cond, body }
+                        Task::While { cond, body }
                     }
                 }
             }
-            "For" => Control::For { body: function("body")? },
-            "MapDefun" => Control::Map(Arc::new(Map {
+            "For" => Task::For { body: function("body")? },
+            "MapDefun" => Task::Map(Arc::new(Map {
                 function: function("f")?,
                 num_mapped: node.attrs.dtypes("Targuments")?.len(),
                 output_shapes: node.attrs.shapes("output_shapes")?.to_vec(),
             })),
             name if planner.functions.contains(name) => {
-                Control::Call { function: plan(planner, node, name, &node.attrs)?, skip: 0 }
+                Task::Call { function: plan(planner, node, name, &node.attrs)?, skip: 0 }
             }
             _ => return Ok(None),
         };
-        Ok(Some(control))
+        let is_inlined = match &task {
+            Task::Call { .. } => !matches!(&*node.op.name, "RemoteCall" | "SymbolicGradient"),
+            _ => node.attrs.bool("_lower_using_switch_merge").unwrap_or(false),
+        };
+        Ok(Some(Control { task, style: if is_inlined { Style::Inlined } else { Style::Called } }))
+    }
+
+    /// A loop of the graph as one node.
+    pub(crate) fn lifted(made: Loop) -> Control {
+        Control { task: Task::Loop(Arc::new(made)), style: Style::Inlined }
     }
 
     /// Whether a node within may wait for another node of the step.
     pub(crate) fn may_wait(&self) -> bool {
-        match self {
-            Control::Call { function, .. } | Control::For { body: function } => function.may_wait(),
-            Control::Branch { functions, .. } => functions.iter().any(|f| f.may_wait()),
-            Control::While { cond, body } => cond.may_wait() || body.may_wait(),
-            Control::Map(map) => map.function.may_wait(),
-            Control::Loop(_) => false,
+        match &self.task {
+            Task::Call { function, .. } | Task::For { body: function } => function.may_wait(),
+            Task::Branch { functions, .. } => functions.iter().any(|f| f.may_wait()),
+            Task::While { cond, body } => cond.may_wait() || body.may_wait(),
+            Task::Map(map) => map.function.may_wait(),
+            Task::Loop(_) => false,
         }
     }
 
     /// A While, a For or a map at its beginning.
     pub(crate) fn repeat(&self, inputs: Inputs) -> Result<Box<dyn Repeat>> {
-        Ok(match self {
-            Control::While { cond, body } => Box::new(While::new(cond, body, inputs)),
-            Control::For { body } => Box::new(For::new(body, inputs)?),
-            Control::Map(map) => Box::new(map.start(inputs)?),
+        Ok(match &self.task {
+            Task::While { cond, body } => Box::new(While::new(cond, body, inputs)),
+            Task::For { body } => Box::new(For::new(body, inputs)?),
+            Task::Map(map) => Box::new(map.start(inputs)?),
             _ => return Err(internal!("The op calls its functions once")),
         })
     }
@@ -136,19 +170,19 @@ impl Control {
         dtypes: &[DType],
         exec: Exec<'_>,
     ) -> Result<()> {
-        let results = match self {
-            Control::Call { function, skip } => {
+        let results = match &self.task {
+            Task::Call { function, skip } => {
                 inputs.drain(..*skip);
                 call(function, inputs, exec)?
             }
-            Control::Branch { functions, by_index } => {
+            Task::Branch { functions, by_index } => {
                 let branch = select(functions, *by_index, inputs.remove(0))?;
                 call(branch, inputs, exec)?
             }
-            Control::While { .. } | Control::For { .. } | Control::Map(_) => {
+            Task::While { .. } | Task::For { .. } | Task::Map(_) => {
                 repeat::run(self.repeat(inputs)?, exec)?
             }
-            Control::Loop(made) => return made.run(inputs, outputs, exec),
+            Task::Loop(made) => return made.run(inputs, outputs, exec),
         };
         set_outputs(results, outputs, dtypes)
     }
@@ -232,6 +266,8 @@ pub(crate) struct Loop {
     scalars: Option<ScalarLoop>,
     /// The dtypes of the variables of a While.
     dtypes: Vec<DType>,
+    /// The functions of a While: its condition and its body.
+    functions: Option<[String; 2]>,
 }
 
 impl Loop {
@@ -244,12 +280,20 @@ impl Loop {
         let moves: Vec<bool> = moves.collect();
         let all_move = moves.iter().all(|&moves| moves);
         let scalars = ScalarLoop::new(&body, split);
-        Loop { body, split, exits, moves, all_move, scalars, dtypes: Vec::new() }
+        Loop { body, split, exits, moves, all_move, scalars, dtypes: Vec::new(), functions: None }
     }
 
-    /// Notes the dtypes of the variables.
-    pub(crate) fn of(self, dtypes: Vec<DType>) -> Loop {
-        Loop { dtypes, ..self }
+    /// Notes the dtypes of the variables, and the functions that it was made of.
+    pub(crate) fn of(self, dtypes: Vec<DType>, cond: &str, body: &str) -> Loop {
+        Loop { dtypes, functions: Some([cond.to_string(), body.to_string()]), ..self }
+    }
+
+    /// Notes in an error of the condition (0) or the body (1) which function it has left.
+    fn leave(&self, part: usize, error: Error) -> Error {
+        match &self.functions {
+            Some(functions) => error.in_function(&functions[part]),
+            None => error,
+        }
     }
 
     /// Whether the variables have these dtypes.
@@ -284,14 +328,15 @@ impl Loop {
         }
         let mut next: SmallVec<[Value; 8]> = SmallVec::new();
         loop {
-            run_range(body, 0..self.split, slots, exec)?;
+            run_range(body, 0..self.split, slots, exec).map_err(|error| self.leave(0, error))?;
             let Value::Tensor(predicate) = &slots.values[body.results[0] as usize] else {
                 return Err(invalid!("The condition of a loop is dead"));
             };
             if !truth(predicate)? {
                 return Ok(());
             }
-            run_range(body, self.split..body.nodes.len(), slots, exec)?;
+            run_range(body, self.split..body.nodes.len(), slots, exec)
+                .map_err(|error| self.leave(1, error))?;
             exec.check()?;
             if self.all_move {
                 for (var, &slot) in args.clone().zip(&body.results[1..]) {

@@ -46,6 +46,11 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// Whether its time is over.
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
     /// The step on the device with this number.
     #[inline]
     pub(crate) fn step_on(&self, device: u16) -> &Arc<Step> {
@@ -87,6 +92,17 @@ impl<'r> Exec<'r> {
         }
     }
 
+    /// The error of a node, with its name. What memory is in use is noted before it is given back.
+    #[cold]
+    fn blame(self, node: &PlanNode, error: Error) -> Error {
+        if error.code() == Code::ResourceExhausted
+            && let Some(trace) = &self.run.trace
+        {
+            trace.note_usage();
+        }
+        error.at_node(&node.name)
+    }
+
     /// The view of a function that is called.
     pub(crate) fn deeper(self, callee: &Function) -> Result<Exec<'r>> {
         if self.depth == MAX_DEPTH {
@@ -111,6 +127,8 @@ pub(crate) fn timed_out() -> tfcore_base::Error {
 pub(crate) fn run(plan: &Arc<Plan>, feeds: Inputs, run: &Arc<Run>) -> Result<Outputs> {
     let mut results =
         run_plan(plan, feeds, Exec::new(run)).map_err(|error| match run.cause.get() {
+            // It arose between nodes, wherever it was noticed.
+            _ if error.code() == Code::DeadlineExceeded && run.is_late() => timed_out(),
             Some(cause) if error.code() == Code::Cancelled => cause.clone(),
             _ => error,
         })?;
@@ -134,6 +152,7 @@ pub(crate) fn call(function: &Function, args: Inputs, exec: Exec<'_>) -> Result<
     let plan = function.plan(&exec.run.functions, &[])?;
     check_args(plan, function, &args)?;
     stacker::maybe_grow(STACK_LEFT, STACK_PIECE, || run_plan(plan, args, exec))
+        .map_err(|error| error.in_function(function.name()))
 }
 
 /// Checks what a caller hands to a function.
@@ -241,7 +260,8 @@ pub(crate) fn run_range(
                 slots.values[outputs].fill_with(Value::default);
                 drop_unread(node, &mut slots.values);
             } else {
-                run_in_place(node, &mut slots.values, exec).map_err(|error| error.at_node(&node.name))?;
+                run_in_place(node, &mut slots.values, exec)
+                    .map_err(|error| exec.blame(node, error))?;
                 if body.may_be_dead {
                     slots.dead[at] = false;
                 }
@@ -341,7 +361,7 @@ pub(crate) fn run_node(
     let start = exec.run.trace.as_ref().map(|_| Instant::now());
     catch_unwind(AssertUnwindSafe(|| run_owned(node, inputs, &mut *outputs, exec)))
         .unwrap_or_else(|_| Err(panicked(node)))
-        .map_err(|error| error.at_node(&node.name))?;
+        .map_err(|error| exec.blame(node, error))?;
     if let (Some(trace), Some(start)) = (&exec.run.trace, start) {
         trace.record(node, start, outputs);
     }
@@ -373,7 +393,9 @@ fn run_owned(
             outputs[1] = Value::Tensor(Tensor::scalar(index as i32));
         }
         Action::Trigger => {}
-        Action::Control(control) => control.run(inputs, outputs, &node.output_dtypes, exec)?,
+        Action::Control(control) => control
+            .run(inputs, outputs, &node.output_dtypes, exec)
+            .map_err(|error| control.style.tell(error, &node.name))?,
     }
     Ok(())
 }
@@ -403,8 +425,7 @@ pub(crate) fn prepare(node: &PlanNode, inputs: &mut [Value]) -> Result<()> {
         if let Value::Ref(variable) = value
             && (wanted.deref || !(wanted.may_be_uninitialized || variable.is_initialized()))
         {
-            let tensor =
-                variable.read().map_err(|_| wanted.uninitialized())?;
+            let tensor = variable.read().map_err(|_| wanted.uninitialized())?;
             *value = Value::Tensor(tensor);
         }
     }

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 use tfcore_base::{Error, Result, internal};
 use tfcore_framework::{BlockingContext, Outputs, Value};
 
-use crate::control::{Control, Inputs, select, set_outputs};
+use crate::control::{Control, Inputs, Task, select, set_outputs};
 use crate::dataflow::{Dataflow, FlowNode, Kind};
 use crate::executor::{
     Exec, Run, STACK_LEFT, STACK_PIECE, check_args, prepare, run_node, run_plan, timed_out,
@@ -340,31 +340,30 @@ impl Flow {
         mut inputs: Inputs,
         done: Done,
     ) {
-        let dtypes = node.output_dtypes.clone();
+        let (dtypes, style, name) = (node.output_dtypes.clone(), control.style, node.name.clone());
         let done: Done = Box::new(move |results| {
-            done(results.and_then(|results| {
+            let outputs = results.and_then(|results| {
                 let mut outputs: Outputs = SmallVec::from_elem(Value::Absent, dtypes.len());
                 set_outputs(results, &mut outputs, &dtypes).map(|()| outputs)
-            }))
+            });
+            done(outputs.map_err(|error| style.tell(error, &name)))
         });
-        match control {
-            Control::Call { function, skip } => {
+        match &control.task {
+            Task::Call { function, skip } => {
                 inputs.drain(..*skip);
                 self.start_call(function, inputs, done);
             }
-            Control::Branch { functions, by_index } => {
+            Task::Branch { functions, by_index } => {
                 match select(functions, *by_index, inputs.remove(0)) {
                     Ok(branch) => self.start_call(branch, inputs, done),
                     Err(error) => done(Err(error)),
                 }
             }
-            Control::While { .. } | Control::For { .. } | Control::Map(_) => {
-                match control.repeat(inputs) {
-                    Ok(repeat) => self.clone().go_on(repeat, Outputs::new(), done),
-                    Err(error) => done(Err(error)),
-                }
-            }
-            Control::Loop(_) => done(Err(internal!("A lifted loop does not wait"))),
+            Task::While { .. } | Task::For { .. } | Task::Map(_) => match control.repeat(inputs) {
+                Ok(repeat) => self.clone().go_on(repeat, Outputs::new(), done),
+                Err(error) => done(Err(error)),
+            },
+            Task::Loop(_) => done(Err(internal!("A lifted loop does not wait"))),
         }
     }
 
@@ -395,7 +394,7 @@ impl Flow {
         }
     }
 
-    fn start_call(self: &Arc<Self>, function: &Function, args: Inputs, done: Done) {
+    fn start_call(self: &Arc<Self>, function: &Arc<Function>, args: Inputs, done: Done) {
         let begin = || {
             let exec = Exec { run: &self.run, depth: self.depth }.deeper(function)?;
             let plan = function.plan(&self.run.functions, &[])?;
@@ -406,9 +405,15 @@ impl Flow {
             Err(error) => done(Err(error)),
             Ok((exec, plan)) => match &plan.gear {
                 Gear::Dataflow(dataflow) => {
-                    Flow::start(&plan, dataflow, args, exec, self.queue.clone(), done);
+                    let function = function.clone();
+                    let done = move |results: Result<Outputs>| {
+                        done(results.map_err(|error| error.in_function(function.name())));
+                    };
+                    Flow::start(&plan, dataflow, args, exec, self.queue.clone(), Box::new(done));
                 }
-                _ => done(run_plan(&plan, args, exec)),
+                _ => done(
+                    run_plan(&plan, args, exec).map_err(|error| error.in_function(function.name())),
+                ),
             },
         }
     }

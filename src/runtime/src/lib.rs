@@ -18,6 +18,7 @@ mod loop_tests;
 mod map;
 mod mutated;
 mod named;
+mod oom;
 mod parallel;
 mod partial;
 mod partition;

@@ -209,7 +209,7 @@ pub(crate) fn while_loop(
         return Ok(None);
     }
     let made = builder.finish_loop(&results, split, num_vars);
-    Ok(Some(Loop::new(made, split, vec![true; num_vars]).of(dtypes)))
+    Ok(Some(Loop::new(made, split, vec![true; num_vars]).of(dtypes, cond.name(), body.name())))
 }
 
 fn items_of(order: &[NodeId]) -> Vec<Item> {
@@ -506,7 +506,7 @@ impl<'p> BodyBuilder<'p> {
         let made = Loop::new(inner.finish_loop(&results, split, lifted.vars.len()), split, exits);
 
         let first = node(lifted.loop_cond);
-        let action = Action::Control(Box::new(Control::Loop(Arc::new(made))));
+        let action = Action::Control(Box::new(Control::lifted(made)));
         let sources = enters.iter().map(|&id| node(id).inputs[0].source.node);
         let mut draft = self.draft(first, action, inputs, sources, &controls);
         draft.node.refs = self.refs_of(enters.iter().map(|&id| node(id)));

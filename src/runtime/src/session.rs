@@ -22,6 +22,7 @@ use crate::executor::{self, Run};
 use crate::functions::Functions;
 use crate::life::Life;
 use crate::mutated::check_nodes;
+use crate::oom;
 use crate::partial::Announcement;
 use crate::partition::{Source, partition_graphs};
 use crate::place::{Placement, Placer};
@@ -126,7 +127,7 @@ static NEXT_STEP: AtomicI64 = AtomicI64::new(1);
 
 impl Session {
     /// # Errors
-    /// `NotFound` without any device.
+    /// `NotFound` without any device; `InvalidArgument` if there is a session of the same name and version.
     pub fn new(registry: Arc<Registry>, config: &SessionConfig) -> Result<Session> {
         let devices: Vec<DeviceInfo> = (0..config.cpu_devices).map(DeviceInfo::cpu).collect();
         let Some(first) = devices.first() else {
@@ -146,7 +147,7 @@ impl Session {
             versions: RwLock::default(),
             plans: RwLock::default(),
             kernels: Mutex::default(),
-            life: Life::begin(all_resources),
+            life: Life::begin(all_resources, config.metadata.clone())?,
             resources,
             buffers: Arc::default(),
             pools: config.pools(),
@@ -217,6 +218,7 @@ impl Session {
     /// The request's, in the reference's words; else the first failing node's, with its name.
     pub fn run(&self, request: Request) -> Result<Outcome> {
         self.life.check()?;
+        self.config.check_partition_graphs(request.partition_graphs)?;
         let Request { feeds, values, fetches, targets, trace, timeout, pool, .. } = request;
         let pool = self.pool(pool)?;
         let signature = Signature { feeds, fetches, targets, is_partial: false };
@@ -233,7 +235,8 @@ impl Session {
             functions: self.functions.clone(),
             cause: OnceLock::new(),
         });
-        let values = executor::run(&plan, values, &run)?;
+        let values = executor::run(&plan, values, &run)
+            .map_err(|error| oom::explain(error, run.trace.as_deref(), &self.devices))?;
         let nodes = || self.nodes.read().clone();
         let step_stats =
             run.trace.as_ref().map(|trace| trace.take_step_stats(&self.devices, &nodes()));

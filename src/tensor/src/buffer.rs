@@ -54,11 +54,8 @@ impl Buffer {
     /// # Errors
     /// `ResourceExhausted` if there is no memory of that size.
     pub fn allocate(dtype: DType, count: usize, pool: Option<&Arc<BufferPool>>) -> Result<Buffer> {
-        let out_of_memory = || {
-            resource_exhausted!(
-                "OOM when allocating tensor of {count} elements and type {dtype} on CPU"
-            )
-        };
+        let out_of_memory =
+            || resource_exhausted!("OOM when allocating {count} elements of type {dtype}");
         let len = count
             .checked_mul(dtype.size())
             .filter(|&len| len <= isize::MAX as usize / 2)

@@ -19,5 +19,5 @@ pub use handle::{HandleKey, OpaqueResource, ResourceHandle, Variant, VariantValu
 pub use partial_shape::{Dim, PartialShape};
 pub use scalar::Scalar;
 pub use shape::{MAX_RANK, Shape};
-pub use tensor::Tensor;
+pub use tensor::{Tensor, Watch};
 pub use tstring::{TString, TStringKind};

@@ -7,8 +7,8 @@
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Weak};
 
 use tfcore_base::{DType, Result};
 
@@ -64,6 +64,11 @@ impl Share {
             fence(Ordering::Acquire);
         }
         is_last
+    }
+
+    /// A reference that does not count; `None` for a small buffer, which lives on when nobody uses it.
+    pub(crate) fn watch(&self) -> Option<Weak<Buffer>> {
+        self.small_capacity().is_none().then(|| Arc::downgrade(&self.0))
     }
 
     pub(crate) fn is_of(&self, other: &Share) -> bool {

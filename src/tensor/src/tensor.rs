@@ -1,10 +1,10 @@
 //! `Tensor`: a dtype, a shape and a share of a buffer.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use tfcore_base::{DType, Elem, Result, internal, invalid};
+use tfcore_base::{DType, Elem, Error, Result, internal, invalid, resource_exhausted};
 
 use crate::share::Share;
 use crate::{ALIGNMENT, Buffer, BufferPool, Elems, ElemsMut, Lane, Shape};
@@ -27,8 +27,10 @@ impl Tensor {
     /// `ResourceExhausted` if there is no memory of that size.
     pub fn allocate(dtype: DType, shape: Shape, pool: Option<&Arc<BufferPool>>) -> Result<Tensor> {
         let dtype = dtype.base();
-        let buffer = Share::allocate(dtype, shape.count(), pool)?;
-        Ok(Tensor { buffer, offset: 0, dtype, shape })
+        match Share::allocate(dtype, shape.count(), pool) {
+            Ok(buffer) => Ok(Tensor { buffer, offset: 0, dtype, shape }),
+            Err(_) => Err(out_of_memory(dtype, &shape)),
+        }
     }
 
     /// A tensor of zeros, false or empty elements.
@@ -163,6 +165,11 @@ impl Tensor {
     #[inline]
     pub fn is_exclusive(&self) -> bool {
         self.buffer.is_ours() && self.buffer.is_last()
+    }
+
+    /// What tells later whether the buffer is still in use; `None` for a small one, which threads keep.
+    pub fn watch(&self) -> Option<Watch> {
+        self.buffer.watch().map(Watch)
     }
 
     /// Whether two tensors share their buffer.
@@ -332,9 +339,44 @@ impl fmt::Debug for Tensor {
     }
 }
 
+#[cold]
+fn out_of_memory(dtype: DType, shape: &Shape) -> Error {
+    resource_exhausted!("OOM when allocating tensor with shape{shape} and type {dtype}")
+}
+
+/// An eye on a buffer that does not keep it.
+pub struct Watch(Weak<Buffer>);
+
+impl Watch {
+    /// Whether some tensor still uses the buffer.
+    pub fn is_in_use(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+
+    /// A number that no other buffer has as long as it is watched.
+    pub fn id(&self) -> usize {
+        self.0.as_ptr() as usize
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buffers_are_watched_as_long_as_they_are_used() {
+        let tensor = Tensor::zeros(DType::FLOAT, Shape::new(&[1000]).unwrap()).unwrap();
+        let watch = tensor.watch().unwrap();
+        assert!(tensor.is_exclusive());
+        assert_eq!(watch.id(), tensor.clone().watch().unwrap().id());
+        drop(tensor);
+        assert!(!watch.is_in_use());
+        assert!(Tensor::scalar(1f32).watch().is_none());
+        let shape = Shape::new(&[1 << 30, 1 << 20]).unwrap();
+        let error = Tensor::zeros(DType::DOUBLE, shape).unwrap_err();
+        let expected = "OOM when allocating tensor with shape[1073741824,1048576] and type double";
+        assert_eq!(error.message(), expected);
+    }
 
     #[test]
     fn bytes_become_valid_bools() {

@@ -17,7 +17,7 @@ use tfcore_graph::{Name, Node, NodeId, SINK, SOURCE};
 
 use crate::device::DeviceInfo;
 use groups::{Groups, is_call_across_devices};
-use spec::DeviceSpec;
+pub(crate) use spec::DeviceSpec;
 
 /// The devices of some nodes, by number.
 #[derive(Debug, Clone, Default, PartialEq)]
