@@ -173,5 +173,20 @@ static void extending(void) {
   TF_DeleteGraph(graph);
 }
 
-CASES(CASE(close_wakes_blocked_runs), CASE(loops_without_end_have_one), CASE(graphs_and_sessions_go_in_any_order),
+/* A deleted graph is there, and can be asked and extended, as long as a session is. */
+static void deleted_graphs_serve_their_sessions(void) {
+  TF_Graph *graph = TF_NewGraph();
+  constant(graph, f32_scalar(2), "two");
+  TF_Session *first = new_session(graph), *second = new_session(graph);
+  TF_DeleteGraph(graph);
+  TF_Operation *two = TF_GraphOperationByName(graph, "two");
+  CHECK(fetch_f32(first, output(two, 0)) == 2);
+  delete_session(first);
+  TF_Operation *neg = unary(graph, "Neg", output(two, 0), "neg");
+  CHECK(fetch_f32(second, output(neg, 0)) == -2);
+  delete_session(second);
+}
+
+CASES(CASE(deleted_graphs_serve_their_sessions), CASE(close_wakes_blocked_runs), CASE(loops_without_end_have_one),
+      CASE(graphs_and_sessions_go_in_any_order),
       CASE(containers_and_shared_names), CASE(extending))

@@ -20,7 +20,8 @@ use super::tf_status::TF_Status;
 use super::while_loop::PendingLoop;
 use crate::ops;
 
-/// A graph. Sessions keep what is in it alive after the client has deleted it.
+/// A graph. Sessions keep it alive after the client has deleted it, so that the client's pointer is good as long as its
+/// sessions are.
 pub struct TF_Graph {
     pub(crate) shared: Arc<SharedGraph>,
     /// The loop that the graph is a part of, until that is finished.
@@ -30,6 +31,32 @@ pub struct TF_Graph {
 impl TF_Graph {
     pub(crate) fn new() -> TF_Graph {
         TF_Graph { shared: SharedGraph::new(), pending_loop: None }
+    }
+
+    /// The pointer that the client gets.
+    pub(crate) fn into_raw(self) -> *mut TF_Graph {
+        Arc::into_raw(Arc::new(self)).cast_mut()
+    }
+
+    /// Takes over what the client holds.
+    ///
+    /// # Safety
+    /// `graph` must come from [`TF_Graph::into_raw`], and not have been taken over before.
+    pub(crate) unsafe fn from_raw(graph: *mut TF_Graph) -> Arc<TF_Graph> {
+        // SAFETY: as the caller promises.
+        unsafe { Arc::from_raw(graph) }
+    }
+
+    /// Shares the graph with the client.
+    ///
+    /// # Safety
+    /// `graph` must come from [`TF_Graph::into_raw`] and be live.
+    pub(crate) unsafe fn share(graph: *const TF_Graph) -> Arc<TF_Graph> {
+        // SAFETY: as the caller promises; the count now has one for the result.
+        unsafe {
+            Arc::increment_strong_count(graph);
+            Arc::from_raw(graph)
+        }
     }
 }
 
@@ -228,7 +255,7 @@ pub(crate) unsafe fn node_in<'a>(
 /// Returns a new, empty graph.
 #[unsafe(no_mangle)]
 pub extern "C" fn TF_NewGraph() -> *mut TF_Graph {
-    quiet(ptr::null_mut(), || Ok(Box::into_raw(Box::new(TF_Graph::new()))))
+    quiet(ptr::null_mut(), || Ok(TF_Graph::new().into_raw()))
 }
 
 /// Deletes a graph once no session uses it any more; null is allowed.
@@ -239,7 +266,7 @@ pub extern "C" fn TF_NewGraph() -> *mut TF_Graph {
 pub unsafe extern "C" fn TF_DeleteGraph(graph: *mut TF_Graph) {
     if !graph.is_null() {
         // SAFETY: the caller hands the graph over.
-        let graph = unsafe { Box::from_raw(graph) };
+        let graph = unsafe { TF_Graph::from_raw(graph) };
         quiet((), || {
             drop(graph);
             Ok(())

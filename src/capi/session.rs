@@ -31,6 +31,8 @@ pub struct TF_SessionOptions {
 /// A session over a graph.
 pub struct TF_Session {
     graph: Arc<SharedGraph>,
+    /// What the client has of the graph.
+    _handle: Arc<TF_Graph>,
     session: Session,
     taken: Arc<Taken>,
     /// Off once the client has extended the session itself.
@@ -167,13 +169,15 @@ pub unsafe extern "C" fn TF_NewSession(
 ) -> *mut TF_Session {
     let body = || {
         // SAFETY: as the caller promises.
-        let (graph, options) = unsafe { (get(graph, "graph")?, get(opts, "opts")?) };
+        let (graph, options) =
+            unsafe { (TF_Graph::share(get(graph, "graph")?), get(opts, "opts")?) };
         let config = options.config()?;
         let session = Session::new(ops::registry().clone(), &config)?;
         let taken = Arc::new(Taken::default());
         graph.shared.lock().add_session(Arc::downgrade(&taken));
         Ok(Box::into_raw(Box::new(TF_Session {
             graph: graph.shared.clone(),
+            _handle: graph,
             session,
             taken,
             extends_itself: AtomicBool::new(true),

@@ -112,7 +112,7 @@ fn begin(
         ..NOTHING
     };
     cond.pending_loop = Some(pending);
-    let (cond_graph, body_graph) = (Box::into_raw(Box::new(cond)), Box::into_raw(Box::new(body)));
+    let (cond_graph, body_graph) = (cond.into_raw(), body.into_raw());
     Ok(TF_WhileParams { cond_graph, body_graph, ..params })
 }
 
@@ -207,12 +207,12 @@ unsafe fn body_values(
 ///
 /// # Safety
 /// `params` must be as `TF_NewWhile` has returned it, and its graphs must not have been freed.
-unsafe fn take_graphs(params: &TF_WhileParams) -> Option<(Box<TF_Graph>, Box<TF_Graph>)> {
+unsafe fn take_graphs(params: &TF_WhileParams) -> Option<(Arc<TF_Graph>, Arc<TF_Graph>)> {
     if params.cond_graph.is_null() || params.body_graph.is_null() {
         return None;
     }
     // SAFETY: made by `begin`, and handed over by the client.
-    Some(unsafe { (Box::from_raw(params.cond_graph), Box::from_raw(params.body_graph)) })
+    Some(unsafe { (TF_Graph::from_raw(params.cond_graph), TF_Graph::from_raw(params.body_graph)) })
 }
 
 /// Frees what belongs to `params` without building a loop.
