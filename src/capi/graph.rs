@@ -34,6 +34,7 @@ impl TF_Graph {
     }
 
     /// The pointer that the client gets.
+    #[expect(clippy::arc_with_non_send_sync, reason = "which threads use it is up to the client")]
     pub(crate) fn into_raw(self) -> *mut TF_Graph {
         Arc::into_raw(Arc::new(self)).cast_mut()
     }
