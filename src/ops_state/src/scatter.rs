@@ -102,6 +102,7 @@ fn check_updates(ctx: &InferenceContext<'_>, variable: &PartialShape) -> Result<
 type ShapeCheck = fn(&Shape, &Shape, &Shape) -> Result<()>;
 
 fn check_shapes(params: &Shape, indices: &Shape, updates: &Shape) -> Result<()> {
+    require!(params.rank() > 0, "params must be at least 1-D, got shape []");
     let expected = indices.iter().chain(&params[1..]);
     match updates.rank() == 0 || updates.iter().eq(expected) {
         true => Ok(()),
@@ -109,9 +110,10 @@ fn check_shapes(params: &Shape, indices: &Shape, updates: &Shape) -> Result<()> 
     }
 }
 
-/// As the reference has it for resources: the updates' rows may have other lengths than the variable's.
+/// As the reference has it for resources: the updates' rows may have other lengths than the variable's, and a
+/// scalar is one row that only scalars update.
 fn check_shapes_loosely(params: &Shape, indices: &Shape, updates: &Shape) -> Result<()> {
-    let fits = updates.rank() == indices.rank() + params.rank() - 1 && updates.starts_with(indices);
+    let fits = updates.rank() + 1 == indices.rank() + params.rank() && updates.starts_with(indices);
     match updates.rank() == 0 || fits {
         true => Ok(()),
         false => Err(unlike(params, indices, updates)),
@@ -128,10 +130,9 @@ fn unlike(params: &Shape, indices: &Shape, updates: &Shape) -> tfcore_base::Erro
 fn scatter(ctx: &OpContext<'_>, change: Change, check: ShapeCheck) -> Result<()> {
     let (indices, updates) = (ctx.input(1)?, ctx.input(2)?);
     change_variable(ctx, change, |params| {
-        require!(params.rank() > 0, "params must be at least 1-D, got shape []");
         check(params.shape(), indices.shape(), updates.shape())?;
         let rows = Indices::of(indices)?;
-        rows.check(indices.shape(), params.dim(0))?;
+        rows.check(indices.shape(), num_rows(params))?;
         change_rows(params, rows, indices.count(), updates, change)
     })
 }
@@ -153,6 +154,11 @@ pub(crate) fn change_variable(
     variable.update(&ctx.step().buffers, run)
 }
 
+/// The number of rows of a variable; a scalar is one.
+fn num_rows(params: &Tensor) -> usize {
+    if params.rank() == 0 { 1 } else { params.dim(0) }
+}
+
 /// Changes the rows of `params` named by the first `count` of `rows`, which have been checked.
 fn change_rows(
     params: &mut Tensor,
@@ -165,7 +171,7 @@ fn change_rows(
         return Ok(());
     }
     let total = params.count();
-    let row_len = total / params.dim(0);
+    let row_len = total / num_rows(params);
     let update_len = updates.count() / count;
     let mut target = params.elems_mut()?;
     let source = updates.elems();

@@ -16,7 +16,8 @@ use tfcore_tensor::Tensor;
 
 use crate::control::Inputs;
 use crate::functions::{Function, Functions};
-use crate::plan::{Action, Body, Gear, Plan, PlanNode, RefInput, Slots};
+use crate::plan::{Action, Body, Gear, Plan, PlanNode, Slots};
+use crate::retval;
 use crate::trace::Trace;
 use crate::{flow, parallel};
 
@@ -139,12 +140,18 @@ pub(crate) fn run(plan: &Arc<Plan>, feeds: Inputs, run: &Arc<Run>) -> Result<Out
             Some(cause) if error.code() == Code::Cancelled => cause.clone(),
             _ => error,
         })?;
-    for (index, value) in results.iter_mut().enumerate() {
-        if !matches!(value, Value::Tensor(_)) {
-            *value = Value::Tensor(fetched(index, std::mem::take(value))?);
+    let mut is_missing = false;
+    for value in &mut results {
+        match value {
+            Value::Tensor(_) => {}
+            Value::Ref(variable) => match variable.read() {
+                Ok(tensor) => *value = Value::Tensor(tensor),
+                Err(_) => is_missing = true,
+            },
+            Value::Absent => is_missing = true,
         }
     }
-    Ok(results)
+    if is_missing { Err(retval::missing(&plan.retvals, &results)) } else { Ok(results) }
 }
 
 /// Runs a function's plan on this thread.
@@ -423,11 +430,11 @@ fn selected_output(selector: &Value, outputs: usize) -> Result<usize> {
 /// Makes inputs what the kernel wants: the value of a variable, unless it asks for the variable itself.
 pub(crate) fn prepare(node: &PlanNode, inputs: &mut [Value]) -> Result<()> {
     for (value, wanted) in inputs.iter_mut().zip(&node.refs) {
-        if let Value::Ref(variable) = value {
-            let RefInput { deref, may_be_uninitialized } = *wanted;
-            if deref || !(may_be_uninitialized || variable.is_initialized()) {
-                *value = Value::Tensor(variable.read()?);
-            }
+        if let Value::Ref(variable) = value
+            && (wanted.deref || !(wanted.may_be_uninitialized || variable.is_initialized()))
+        {
+            let tensor = variable.read().map_err(|_| wanted.uninitialized())?;
+            *value = Value::Tensor(tensor);
         }
     }
     Ok(())

@@ -23,6 +23,7 @@ use crate::functions::Function;
 use crate::plan::{Action, Gear, Plan, PlanNode};
 use crate::queue::Queue;
 use crate::repeat::{Next, Repeat};
+use crate::retval::Retval;
 
 mod partial;
 
@@ -79,6 +80,8 @@ struct State {
     outstanding: usize,
     error: Option<Error>,
     results: Vec<Option<Value>>,
+    /// A result inside of a loop that a second iteration has yielded.
+    set_twice: Option<u32>,
 }
 
 /// An iteration of a live frame.
@@ -271,7 +274,7 @@ impl Flow {
                 return self.settle();
             }
         };
-        let ready = {
+        let (ready, set_twice) = {
             let state = &mut *self.state.lock();
             let mut events = Events::new(self, state);
             if events.state.error.is_none() {
@@ -281,8 +284,14 @@ impl Flow {
                     outputs: Some(outputs),
                 });
             }
-            events.run()
+            (events.run(), state.set_twice.take())
         };
+        if let Some(result) = set_twice {
+            let retval = self.plan.retvals.get(result as usize);
+            let error =
+                retval.map_or_else(|| internal!("A result is in a loop"), Retval::set_twice);
+            self.fail(error);
+        }
         self.launch(ready);
         self.settle();
         self.tell();
@@ -590,8 +599,9 @@ impl<'s> Events<'s> {
 
     fn node_ended(&mut self, place: Place, number: u32, outputs: Option<Outputs>) {
         let node = self.node(number);
-        if place.frame == ROOT {
-            self.note_results(number, outputs.as_ref());
+        match place.frame {
+            ROOT => self.note_results(number, outputs.as_ref()),
+            _ => self.note_inner_results(number, outputs.as_ref()),
         }
         match node.kind {
             Kind::Enter { child, is_constant } => {
@@ -618,6 +628,19 @@ impl<'s> Events<'s> {
         for &(output, result) in &self.node(number).results {
             let value = outputs.map_or(Value::Absent, |outputs| outputs[output as usize].clone());
             self.state.results[result as usize] = Some(value);
+        }
+    }
+
+    /// As [`Events::note_results`], for a node inside of a loop, which may be alive in one iteration only.
+    fn note_inner_results(&mut self, number: u32, outputs: Option<&Outputs>) {
+        let Some(outputs) = outputs else { return };
+        for &(output, result) in &self.node(number).results {
+            let value = &outputs[output as usize];
+            match &mut self.state.results[result as usize] {
+                _ if matches!(value, Value::Absent) => {}
+                Some(_) => self.state.set_twice = Some(result),
+                unset => *unset = Some(value.clone()),
+            }
         }
     }
 
@@ -696,8 +719,9 @@ impl<'s> Events<'s> {
 
     /// Tells the frame around, where an Exit may be what is fetched.
     fn propagate_exit(&mut self, parent: Place, number: u32, outputs: Option<Outputs>) {
-        if parent.frame == ROOT {
-            self.note_results(number, outputs.as_ref());
+        match parent.frame {
+            ROOT => self.note_results(number, outputs.as_ref()),
+            _ => self.note_inner_results(number, outputs.as_ref()),
         }
         self.propagate(parent, number, outputs);
     }

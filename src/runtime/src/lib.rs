@@ -28,6 +28,7 @@ mod planner;
 mod prune;
 mod queue;
 mod repeat;
+mod retval;
 mod scalars;
 mod session;
 mod trace;

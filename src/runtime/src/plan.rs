@@ -5,13 +5,14 @@ use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use tfcore_base::DType;
+use tfcore_base::{DType, Error, failed_precondition};
 use tfcore_framework::{InputSlot, Kernel, OpDef, Value};
 use tfcore_graph::Name;
 use tfcore_tensor::Scalar;
 
 use crate::control::Control;
 use crate::dataflow::Dataflow;
+use crate::retval::Retval;
 use crate::scalars::ScalarGroups;
 
 /// What a node of a plan does.
@@ -65,12 +66,23 @@ impl PlanNode {
 }
 
 /// What a kernel wants of an input that may be a variable.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct RefInput {
+    /// What the input is in the node's definition, and the node's name.
+    pub(crate) input: Box<str>,
+    pub(crate) node: Name,
     /// Its value rather than the variable.
     pub(crate) deref: bool,
     /// Whether the variable may be without a value.
     pub(crate) may_be_uninitialized: bool,
+}
+
+impl RefInput {
+    /// The error of a variable without a value.
+    pub(crate) fn uninitialized(&self) -> Error {
+        let error = failed_precondition!("Attempting to use uninitialized value {}", self.input);
+        error.at_node(&self.node)
+    }
 }
 
 /// Nodes in an order in which they can run one after the other, and the slots through which values
@@ -183,6 +195,8 @@ pub(crate) struct Plan {
     /// What the fed values must be, in order of the arguments.
     pub(crate) arg_dtypes: Vec<DType>,
     pub(crate) result_dtypes: Vec<DType>,
+    /// What messages call the results; empty for a function's plan.
+    pub(crate) retvals: Vec<Retval>,
 }
 
 impl Plan {

@@ -58,8 +58,8 @@ impl<'p> Planner<'p> {
         results: &[OutputRef],
     ) -> Result<Plan> {
         let fed: HashSet<OutputRef> = args.iter().copied().collect();
-        let frames = self.frames(order, results, &fed)?;
-        if let Some(items) = self.lifted(order, &fed, &frames) {
+        let frames = Frames::new(self.nodes, order, &fed)?;
+        if let Some(items) = self.lifted(order, results, &fed, &frames) {
             let mut builder = BodyBuilder::new(*self, args);
             builder.add_items(&items)?;
             if !builder.may_wait {
@@ -69,7 +69,7 @@ impl<'p> Planner<'p> {
                     false => Gear::Straight,
                 };
                 let (arg_dtypes, result_dtypes) = (self.dtypes(args), self.dtypes(results));
-                return Ok(Plan { body, gear, arg_dtypes, result_dtypes });
+                return Ok(Plan { body, gear, arg_dtypes, result_dtypes, retvals: Vec::new() });
             }
         }
         self.plan_dataflow(order, args, results, &frames)
@@ -83,7 +83,11 @@ impl<'p> Planner<'p> {
         results: &[OutputRef],
     ) -> Result<Plan> {
         let fed = args.iter().copied().collect();
-        let frames = self.frames(order, results, &fed)?;
+        let frames = Frames::new(self.nodes, order, &fed)?;
+        if let Some(inside) = inner_result(results, &fed, &frames) {
+            let name = &self.nodes[inside.node.index()].name;
+            return Err(invalid!("Operation '{name}' is in a while loop, cannot be fetched"));
+        }
         self.plan_dataflow(order, args, results, &frames)
     }
 
@@ -103,7 +107,7 @@ impl<'p> Planner<'p> {
         let flow = Dataflow::new(self.nodes, &body, &numbers, frames, may_wait);
         let gear = Gear::Dataflow(Arc::new(flow));
         let (arg_dtypes, result_dtypes) = (self.dtypes(args), self.dtypes(results));
-        Ok(Plan { body, gear, arg_dtypes, result_dtypes })
+        Ok(Plan { body, gear, arg_dtypes, result_dtypes, retvals: Vec::new() })
     }
 
     /// The items of a function's body; `None` if it has loops that cannot be lifted.
@@ -111,39 +115,22 @@ impl<'p> Planner<'p> {
         let order = needed_nodes(self.nodes, &parts.args, &parts.results, &parts.targets)?;
         let fed: HashSet<OutputRef> = parts.args.iter().copied().collect();
         let frames = Frames::new(self.nodes, &order, &fed)?;
-        Ok(self.lifted(&order, &fed, &frames))
+        Ok(self.lifted(&order, &parts.results, &fed, &frames))
     }
 
-    /// The nodes, each loop made one item; `None` if a loop cannot be lifted.
+    /// The nodes, each loop made one item; `None` if a loop cannot be lifted, or has a result inside.
     fn lifted(
         &self,
         order: &[NodeId],
+        results: &[OutputRef],
         fed: &HashSet<OutputRef>,
         frames: &Frames,
     ) -> Option<Vec<Item>> {
         match frames.is_flat() {
             true => Some(items_of(order)),
+            false if inner_result(results, fed, frames).is_some() => None,
             false => lift(self.nodes, order, fed, frames),
         }
-    }
-
-    /// The frames that nodes run in.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if a result lies within a loop.
-    fn frames(
-        &self,
-        order: &[NodeId],
-        results: &[OutputRef],
-        fed: &HashSet<OutputRef>,
-    ) -> Result<Frames> {
-        let frames = Frames::new(self.nodes, order, fed)?;
-        let mut fetched = results.iter().filter(|output| !fed.contains(output));
-        if let Some(inside) = fetched.find(|output| frames.of(output.node) != ROOT) {
-            let name = &self.nodes[inside.node.index()].name;
-            return Err(invalid!("Operation '{name}' is in a while loop, cannot be fetched"));
-        }
-        Ok(frames)
     }
 
     fn dtypes(&self, outputs: &[OutputRef]) -> Vec<DType> {
@@ -175,6 +162,15 @@ impl<'p> Planner<'p> {
         // Another thread may have been faster; its kernel may hold state by now.
         Ok(self.kernels.lock().entry(node.id).or_insert(kernel).clone())
     }
+}
+
+/// A result that a node inside of a loop yields.
+fn inner_result<'o>(
+    results: &'o [OutputRef],
+    fed: &HashSet<OutputRef>,
+    frames: &Frames,
+) -> Option<&'o OutputRef> {
+    results.iter().find(|output| !fed.contains(output) && frames.of(output.node) != ROOT)
 }
 
 /// The loop of two functions as one body; `None` if it has to run by calls, because a node may wait for others or
@@ -422,9 +418,7 @@ impl<'p> BodyBuilder<'p> {
         if !node.inputs.iter().any(|edge| self.is_ref(edge.source)) {
             return SmallVec::new();
         }
-        let may_be_uninitialized = node.op.allows_uninitialized_input;
-        let dtypes = node.input_dtypes.iter();
-        dtypes.map(|dtype| RefInput { deref: !dtype.is_ref(), may_be_uninitialized }).collect()
+        (0..node.inputs.len()).map(|index| self.ref_input(node, index)).collect()
     }
 
     /// As [`BodyBuilder::refs`], for the inputs of several nodes of one input.
@@ -435,11 +429,21 @@ impl<'p> BodyBuilder<'p> {
         if !nodes.clone().any(|node| self.is_ref(node.inputs[0].source)) {
             return SmallVec::new();
         }
-        let wanted = nodes.map(|node| RefInput {
-            deref: !node.input_dtypes[0].is_ref(),
-            may_be_uninitialized: true,
-        });
-        wanted.collect()
+        nodes.map(|node| self.ref_input(node, 0)).collect()
+    }
+
+    fn ref_input(&self, node: &Node, index: usize) -> RefInput {
+        let source = node.inputs[index].source;
+        let name = &self.planner.nodes[source.node.index()].name;
+        RefInput {
+            input: match source.index {
+                0 => name.to_string().into(),
+                port => format!("{name}:{port}").into(),
+            },
+            node: node.name.clone(),
+            deref: !node.input_dtypes[index].is_ref(),
+            may_be_uninitialized: node.op.allows_uninitialized_input,
+        }
     }
 
     fn is_ref(&self, source: OutputRef) -> bool {

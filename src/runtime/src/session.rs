@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
-use tfcore_base::{Result, invalid, not_found, out_of_range};
+use tfcore_base::{DType, Result, invalid, not_found, out_of_range};
 use tfcore_framework::{
     Cancellation, Outputs, Registry, Rendezvous, ResourceManager, Step, StepContainer, Value,
 };
@@ -29,6 +29,7 @@ use crate::place::{Placement, Placer};
 use crate::plan::Plan;
 use crate::planner::{Kernels, Planner};
 use crate::prune::needed_nodes;
+use crate::retval::{Retval, positions};
 use crate::trace::Trace;
 
 /// What a client asks of a session.
@@ -224,7 +225,7 @@ impl Session {
         let pool = self.pool(pool)?;
         let signature = Signature { feeds, fetches, targets, is_partial: false };
         let plan = self.plan(&signature, |nodes| check_request(nodes, &signature))?;
-        check_dtypes(&plan, &values)?;
+        check_dtypes(&plan, &values, || positions(&self.nodes.read(), &signature.feeds))?;
         let timeout = timeout.or(self.config.timeout);
         let step = self.new_step();
         let run = Arc::new(Run {
@@ -361,24 +362,33 @@ impl Session {
             placement: &placement,
             callers: &[],
         };
-        let plan = match is_partial {
+        let mut plan = match is_partial {
             true => planner.plan_partial(&order, feeds, fetches)?,
             false => planner.plan_nodes(&order, feeds, fetches)?,
         };
+        plan.retvals = Retval::all(&nodes, fetches);
         Ok(self.plans.write().entry(signature.clone()).or_insert(Arc::new(plan)).clone())
     }
 }
 
-fn check_dtypes(plan: &Plan, values: &[Value]) -> Result<()> {
-    for (index, (expected, value)) in plan.arg_dtypes.iter().zip(values).enumerate() {
-        if let Value::Tensor(tensor) = value
-            && tensor.dtype() != *expected
-        {
-            let got = tensor.dtype();
-            return Err(invalid!("Expects arg[{index}] to be {expected} but {got} is provided"));
-        }
+/// Compares the feeds with what the plan expects; `positions` tells what messages call them.
+fn check_dtypes(
+    plan: &Plan,
+    values: &[Value],
+    positions: impl FnOnce() -> Vec<usize>,
+) -> Result<()> {
+    let wrong = |(expected, value): (&DType, &Value)| match value {
+        Value::Tensor(tensor) if tensor.dtype() != *expected => Some((*expected, tensor.dtype())),
+        _ => None,
+    };
+    let pairs = || plan.arg_dtypes.iter().zip(values);
+    if pairs().all(|pair| wrong(pair).is_none()) {
+        return Ok(());
     }
-    Ok(())
+    let wrong = pairs().zip(positions()).filter_map(|(pair, at)| wrong(pair).map(|w| (at, w)));
+    wrong.min_by_key(|(position, _)| *position).map_or(Ok(()), |(position, (expected, got))| {
+        Err(invalid!("Expects arg[{position}] to be {expected} but {got} is provided"))
+    })
 }
 
 impl Drop for Session {
@@ -411,15 +421,14 @@ fn check_request(nodes: &[Arc<Node>], signature: &Signature) -> Result<()> {
     if let Some(target) = targets.iter().find(|target| target.index() >= nodes.len()) {
         return Err(invalid!("Node {} is not in the session's graph", target.0));
     }
-    for (index, feed) in feeds.iter().enumerate() {
-        if feeds[..index].contains(feed) {
-            return Err(invalid!("Endpoint \"{}\" fed more than once.", name(feed)));
-        }
-        if fetches.contains(feed) {
-            return Err(invalid!("{} is both fed and fetched.", name(feed)));
-        }
+    let mut repeated = feeds.iter().enumerate().filter(|(i, feed)| feeds[..*i].contains(feed));
+    if let Some((_, feed)) = repeated.next() {
+        return Err(invalid!("Endpoint \"{}\" fed more than once.", name(feed)));
     }
-    Ok(())
+    match feeds.iter().find(|feed| fetches.contains(feed)) {
+        Some(feed) => Err(invalid!("{} is both fed and fetched.", name(feed))),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
