@@ -369,9 +369,8 @@ static void dead_results(void) {
 
 /* ---- waiting ---- */
 
-static void time_limit_of_the_session(void) {
-  open_sample();
-  Queue q = add_queue(graph, "q");
+/* Ends the session and opens one whose calls may take 100 ms. */
+static void limit_calls(void) {
   delete_session(session);
   Pb config = {0};
   pb_int(&config, 11, 100); /* operation_timeout_in_ms */
@@ -382,6 +381,12 @@ static void time_limit_of_the_session(void) {
   session = TF_NewSession(graph, options, status);
   TF_DeleteSessionOptions(options);
   CHECK_OK(status);
+}
+
+static void time_limit_of_the_session(void) {
+  open_sample();
+  Queue q = add_queue(graph, "q");
+  limit_calls();
   const char *handle = setup(OUTPUTS(O(a), O(b)), OUTPUTS(O(r1), O(q.dequeue)), NULL);
   call(handle, OUTPUTS(O(a), O(b)), VALUES(1, 2), OUTPUTS(O(r1)), VALUES(3));
   CHECK_OK(status);
@@ -393,6 +398,31 @@ static void time_limit_of_the_session(void) {
   is_unknown(handle);
   TF_DeletePRunHandle(handle);
   session_goes_on();
+  close_sample();
+}
+
+/* A loop that would take minutes ends in time too, though it is one node. */
+static void time_limit_within_a_loop(void) {
+  open_sample();
+  TF_Output zero = output(constant(graph, i32_scalar(0), "zero"), 0), last;
+  TF_WhileParams params = TF_NewWhile(graph, &zero, 1, status);
+  CHECK_OK(status);
+  TF_Operation *limit = constant(params.cond_graph, i32_scalar(INT32_MAX), "limit");
+  params.cond_output = output(binary(params.cond_graph, "Less", params.cond_inputs[0], output(limit, 0), "less"), 0);
+  TF_Operation *one = constant(params.body_graph, i32_scalar(1), "one");
+  params.body_outputs[0] = output(binary(params.body_graph, "AddV2", params.body_inputs[0], output(one, 0), "next"), 0);
+  params.name = "loop";
+  TF_FinishWhile(&params, status, &last);
+  CHECK_OK(status);
+  limit_calls();
+  const char *handle = setup(OUTPUTS(O(a), O(b)), OUTPUTS(O(r1), last), NULL);
+  double start = now_ms();
+  call(handle, NONE, NULL, &last, 1, NULL);
+  CHECK_ERROR(status, TF_DEADLINE_EXCEEDED, "Timed out waiting for notification");
+  double took = now_ms() - start;
+  CHECK(took > 95 && took < 5000);
+  is_unknown(handle);
+  TF_DeletePRunHandle(handle);
   close_sample();
 }
 
@@ -507,5 +537,5 @@ CASES(CASE(in_two_steps), CASE(one_by_one), CASE(handles_are_told_by_their_names
       CASE(a_fetch_may_be_announced_twice), CASE(interleaved), CASE(feeds_and_fetches_out_of_turn),
       CASE(pending_feeds_behind_fed_tensors), CASE(unknown_handles), CASE(bad_announcements), CASE(null_arguments),
       CASE(missing_feed), CASE(failing_kernel), CASE(wrong_dtype), CASE(dead_results),
-      CASE(time_limit_of_the_session), CASE(closing_wakes_who_waits), CASE(it_goes_on_between_calls),
+      CASE(time_limit_of_the_session), CASE(time_limit_within_a_loop), CASE(closing_wakes_who_waits), CASE(it_goes_on_between_calls),
       CASE(several_threads_share_a_run), CASE(sessions_are_deleted_with_open_runs))

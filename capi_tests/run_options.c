@@ -214,6 +214,16 @@ static void names_of_sessions(void) {
   CHECK_ERROR(status, TF_INVALID_ARGUMENT, "A session with the same name and version has already been created: ");
   TF_Session *second = experimental(11, metadata_of_session("served", 4));
   CHECK_OK(status);
+  TF_Buffer *metadata = TF_NewBuffer();
+  TF_Output feed = output(x, 0), what = output(y, 0);
+  TF_Tensor *value = f32_scalar(1), *result = NULL;
+  TF_SessionRun(second, NULL, &feed, &value, 1, &what, &result, 1, NULL, 0, metadata, status);
+  CHECK_OK(status);
+  PbView told; /* RunMetadata.session_metadata */
+  CHECK(pb_find(pb_view(metadata), 5, 0, &told) && pb_string_is(told, 1, 0, "served") && pb_find_int(told, 2) == 4);
+  TF_DeleteTensor(value);
+  TF_DeleteTensor(result);
+  TF_DeleteBuffer(metadata);
   TF_CloseSession(first, status);
   CHECK_OK(status);
   TF_Session *third = experimental(11, metadata_of_session("served", 3));

@@ -326,6 +326,7 @@ pub(crate) unsafe fn hand_out(
         let metadata = proto::RunMetadata {
             step_stats: outcome.step_stats.take(),
             partition_graphs: std::mem::take(&mut outcome.partition_graphs),
+            session_metadata: outcome.session.take(),
             ..Default::default()
         };
         // SAFETY: as the caller promises.

@@ -28,6 +28,7 @@ const MAX_KEPT: usize = 256;
 thread_local! {
     /// The places of tensors that this thread has deleted. Whoever runs a session deletes as many tensors as it is handed
     /// out, and the system's allocator is slow for more than a handful of them.
+    #[expect(clippy::vec_box, reason = "what is handed out is a box")]
     static KEPT: RefCell<Vec<Box<MaybeUninit<TF_Tensor>>>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -143,12 +143,15 @@ impl OpEntry<'_> {
 /// Applies a functor to every element of the first input.
 pub struct UnaryKernel {
     body: UnaryLoop,
+    /// See [`tiny_count`].
+    tiny: usize,
 }
 
 impl UnaryKernel {
     /// The kernel of a node whose first input has one of the types of set `S`.
     pub fn new<F, S: Pick<UnaryForm<F>, UnaryLoop>>(init: &KernelInit<'_>) -> Result<UnaryKernel> {
-        Ok(UnaryKernel { body: pick::<UnaryForm<F>, UnaryLoop, S>(init)? })
+        let body: UnaryLoop = pick::<UnaryForm<F>, UnaryLoop, S>(init)?;
+        Ok(UnaryKernel { body, tiny: tiny_count(init.input_dtypes, body.output) })
     }
 }
 
@@ -163,8 +166,7 @@ impl UnaryKernel {
     fn tiny(&self, ctx: &mut OpContext<'_>) -> Result<Option<Tensor>> {
         let input = ctx.input(0)?;
         let (dtype, output) = (input.dtype(), self.body.output);
-        let is_tiny = input.byte_size() <= TINY_BLOCK && input.count() > 0;
-        if !is_tiny || !dtype.is_plain() || !output.is_plain() {
+        if input.count() == 0 || input.count() > self.tiny {
             return Ok(None);
         }
         if dtype == output && ctx.is_reusable(0) {
@@ -221,6 +223,14 @@ const SMALL_BLOCK: usize = 512;
 /// A block for the shortest, which is cleared by one instruction.
 const TINY_BLOCK: usize = 64;
 
+/// So many elements are few, for which parts, blocks and threads would cost many times what the loop does; 0 if there are
+/// elements that are not plain.
+fn tiny_count(inputs: &[DType], output: DType) -> usize {
+    let dtypes = || inputs.iter().chain([&output]);
+    let size = dtypes().map(|dtype| dtype.size()).max().unwrap_or(1);
+    if dtypes().all(|dtype| dtype.is_plain()) { TINY_BLOCK / size } else { 0 }
+}
+
 /// Gives `f` a scratch of `len` elements of a plain dtype; at most [`BLOCK`] bytes.
 fn with_scratch<R>(dtype: DType, len: usize, f: impl FnOnce(ElemsMut<'_>) -> R) -> R {
     let bytes = len * dtype.size();
@@ -251,6 +261,8 @@ fn in_place(mut data: ElemsMut<'_>, f: &dyn Fn(Elems<'_>, ElemsMut<'_>)) {
 /// Applies a functor to the pairs of elements of the first two inputs, with broadcasting.
 pub struct BinaryKernel {
     body: BinaryLoop,
+    /// See [`tiny_count`].
+    tiny: usize,
 }
 
 impl BinaryKernel {
@@ -258,7 +270,8 @@ impl BinaryKernel {
     pub fn new<F, S: Pick<BinaryForm<F>, BinaryLoop>>(
         init: &KernelInit<'_>,
     ) -> Result<BinaryKernel> {
-        Ok(BinaryKernel { body: pick::<BinaryForm<F>, BinaryLoop, S>(init)? })
+        let body: BinaryLoop = pick::<BinaryForm<F>, BinaryLoop, S>(init)?;
+        Ok(BinaryKernel { body, tiny: tiny_count(init.input_dtypes, body.output) })
     }
 }
 
@@ -314,33 +327,29 @@ impl BinaryKernel {
             () => return Ok(None),
         };
         let (count, output) = (shape.count(), self.body.output);
-        // Both operands have the same dtype, but for shifts and powers with a narrower one.
-        let is_tiny = x.byte_size().max(y.byte_size()) <= TINY_BLOCK
-            && count * x.dtype().size().max(y.dtype().size()) <= TINY_BLOCK;
-        if count == 0 || !is_tiny || !x.dtype().is_plain() || !output.is_plain() {
+        if count == 0 || count > self.tiny {
             return Ok(None);
         }
         if let Some(check) = self.body.check {
             check(x.elems(), y.elems())?;
         }
-        let fits = |tensor: &Tensor| tensor.dtype() == output && tensor.shape() == shape;
-        let reused = match () {
-            () if fits(x) && ctx.is_reusable(0) => Some(0),
-            () if fits(y) && ctx.is_reusable(1) => Some(1),
-            () => None,
+        // The shape is that of the one or of both.
+        let fits = |tensor: &Tensor| {
+            tensor.dtype() == output && tensor.count() == count && tensor.rank() == shape.rank()
         };
-        let mut out = match reused {
-            Some(index) => ctx.take_input(index)?,
-            None => {
-                let shape = shape.clone();
-                ctx.allocate(output, shape)?
+        let reused = match () {
+            () if fits(x) && ctx.is_reusable(0) => 0,
+            () if fits(y) && ctx.is_reusable(1) => 1,
+            () => {
+                let mut out = ctx.allocate(output, shape.clone())?;
+                run_tiny(&self.body, [Some(x.elems()), Some(y.elems())], out.elems_mut()?);
+                return Ok(Some(out));
             }
         };
-        let operand = |index: usize| match reused {
-            Some(gone) if gone == index => Ok(None),
-            _ => ctx.input(index).map(|tensor| Some(tensor.elems())),
-        };
-        run_tiny(&self.body, [operand(0)?, operand(1)?], out.elems_mut()?);
+        let mut out = ctx.take_input(reused)?;
+        let mut operands = [None; 2];
+        operands[1 - reused] = Some(ctx.input(1 - reused)?.elems());
+        run_tiny(&self.body, operands, out.elems_mut()?);
         Ok(Some(out))
     }
 
@@ -591,7 +600,8 @@ mod tests {
         let mut inputs = [Value::Tensor(a), Value::Tensor(b)];
         let mut outputs = [Value::Absent];
         let mut ctx = OpContext::new(&mut inputs, &mut outputs, &[DType::FLOAT], &step, parallel);
-        BinaryKernel { body }.compute(&mut ctx).unwrap();
+        let tiny = tiny_count(&[DType::FLOAT; 2], DType::FLOAT);
+        BinaryKernel { body, tiny }.compute(&mut ctx).unwrap();
         match outputs {
             [Value::Tensor(out)] => out,
             _ => panic!("no output"),

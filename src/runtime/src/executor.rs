@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use tfcore_base::{
     Code, Error, Result, cancelled, deadline_exceeded, internal, invalid, resource_exhausted,
 };
@@ -40,6 +41,8 @@ pub(crate) struct Run {
     pub(crate) pool: Option<Arc<Pool>>,
     pub(crate) trace: Option<Arc<Trace>>,
     pub(crate) deadline: Option<Instant>,
+    /// Of a partial run: when the call that goes on with it now has to be over.
+    pub(crate) call_deadline: Option<Mutex<Option<Instant>>>,
     pub(crate) functions: Arc<Functions>,
     /// The error for which the step was cancelled, whichever of its plans it arose in.
     pub(crate) cause: OnceLock<Error>,
@@ -86,7 +89,12 @@ impl<'r> Exec<'r> {
         if self.run.step.cancellation.is_cancelled() {
             return Err(cancelled!("Step was cancelled"));
         }
-        match self.run.deadline {
+        let deadline = match (&self.run.deadline, &self.run.call_deadline) {
+            (None, None) => return Ok(()),
+            (None, Some(deadline)) => *deadline.lock(),
+            (deadline, _) => *deadline,
+        };
+        match deadline {
             Some(deadline) if Instant::now() >= deadline => Err(timed_out()),
             _ => Ok(()),
         }
@@ -444,7 +452,6 @@ pub(crate) fn fetched(index: usize, value: Value) -> Result<Tensor> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use parking_lot::Mutex;
     use tfcore_base::{Code, DType};
     use tfcore_framework::{AttrValue, Registry};
     use tfcore_graph::{Graph, Node, NodeBuilder, NodeId, OutputRef};
@@ -521,6 +528,7 @@ pub(crate) mod tests {
             pool,
             trace: None,
             deadline: None,
+            call_deadline: None,
             functions,
             cause: OnceLock::new(),
         })

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use tfcore_base::{Error, Result, cancelled, internal, invalid, not_found};
+use tfcore_base::{Code, Error, Result, cancelled, internal, invalid, not_found};
 use tfcore_framework::Value;
 use tfcore_graph::{Node, NodeId, OutputRef};
 use tfcore_tensor::Tensor;
@@ -162,7 +162,15 @@ impl PartialRuns {
             run.ok_or_else(|| invalid!("Must run 'setup' before performing partial runs!"))?;
         let wanted = run.accept(&feeds, fetches)?;
         run.queue.enter();
-        let outcome = run.go_on(feeds, &wanted, fetches, deadline);
+        run.flow.limit_call(deadline);
+        let is_late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
+        let outcome =
+            run.go_on(feeds, &wanted, fetches, deadline).map_err(|error| match error.code() {
+                // Whichever node noticed it.
+                Code::DeadlineExceeded if is_late() => timed_out(),
+                _ => error,
+            });
+        run.flow.limit_call(None);
         run.queue.leave();
         let is_last = run.finish_call();
         if is_last || outcome.is_err() {

@@ -20,7 +20,7 @@ pub(crate) enum Action {
     Kernel(Arc<dyn Kernel>),
     /// A kernel that wants to know of dead inputs: it tells others.
     Transfer(Arc<dyn Kernel>),
-    /// Hands its input on: the ends of a frame.
+    /// Hands its input on: the ends of a frame, and identities.
     Forward,
     /// Hands its first input to the output that the second one names; the other outputs are dead.
     Switch,

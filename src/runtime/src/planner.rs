@@ -360,6 +360,7 @@ impl<'p> BodyBuilder<'p> {
                     self.may_wait |= kernel.blocking().is_some();
                     return Ok(match &*node.op.name {
                         "_Send" | "_HostSend" => Action::Transfer(kernel),
+                        _ if forwards(&kernel, node) => Action::Forward,
                         _ => Action::Kernel(kernel),
                     });
                 }
@@ -603,6 +604,13 @@ impl<'p> BodyBuilder<'p> {
         };
         (body, waits_for)
     }
+}
+
+/// Whether a node does nothing but hand on its one input: then it needs no kernel to do it.
+fn forwards(kernel: &Arc<dyn Kernel>, node: &Node) -> bool {
+    let on_scalars = || kernel.clone().on_scalars();
+    let is_single = node.inputs.len() == 1 && node.num_outputs() == 1;
+    is_single && on_scalars().is_some_and(|kernel| !kernel.is_arithmetic())
 }
 
 /// Whether on average one and a half nodes or more can run at a time.

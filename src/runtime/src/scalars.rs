@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use tfcore_base::{DType, Result};
-use tfcore_framework::{ScalarKernel, Value};
+use tfcore_framework::{Forward, Kernel, ScalarKernel, Value};
 use tfcore_tensor::{Scalar, Shape, Tensor};
 
 use crate::plan::{Action, Body, PlanNode, Slots};
@@ -279,11 +279,15 @@ impl Group {
 
 /// The kernel of a node for scalars, and a scalar of its output's dtype.
 fn scalar_kernel(node: &PlanNode) -> Option<(Arc<dyn ScalarKernel>, Scalar)> {
-    let Action::Kernel(kernel) = &node.action else { return None };
+    let kernel: Arc<dyn Kernel> = match &node.action {
+        Action::Kernel(kernel) => kernel.clone(),
+        Action::Forward => Arc::new(Forward),
+        _ => return None,
+    };
     let [output] = node.output_dtypes[..] else { return None };
     let fits = node.refs.is_empty() && (1..=3).contains(&node.inputs.len());
     let zero = Scalar::zero(output).ok().filter(|_| fits)?;
-    Some((kernel.clone().on_scalars()?, zero))
+    Some((kernel.on_scalars()?, zero))
 }
 
 /// A tensor that holds the scalar: the spare one, if it can.
@@ -301,7 +305,7 @@ fn tensor_of(scalar: &Scalar, spare: Option<Value>) -> Result<Tensor> {
 #[cfg(test)]
 mod tests {
     use tfcore_base::invalid;
-    use tfcore_framework::{Binary, Forward, Registry, Unary};
+    use tfcore_framework::{Binary, Registry, Unary};
     use tfcore_graph::OutputRef;
 
     use super::*;

@@ -76,6 +76,8 @@ pub struct Outcome {
     pub step_stats: Option<proto::StepStats>,
     /// A graph for each device that runs something, if they were wanted.
     pub partition_graphs: Vec<proto::GraphDef>,
+    /// What the session serves, if it was told.
+    pub session: Option<proto::SessionMetadata>,
 }
 
 impl Outcome {
@@ -232,6 +234,7 @@ impl Session {
             pool: pool.clone(),
             trace: trace.then(|| Arc::new(Trace::new())),
             deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
+            call_deadline: None,
             functions: self.functions.clone(),
             cause: OnceLock::new(),
         });
@@ -244,7 +247,9 @@ impl Session {
             true => self.partition_graphs(&signature)?,
             false => Vec::new(),
         };
-        Ok(Outcome { values, step_stats, partition_graphs })
+        let metadata = self.config.metadata.clone();
+        let session = metadata.map(|(name, version)| proto::SessionMetadata { name, version });
+        Ok(Outcome { values, step_stats, partition_graphs, session })
     }
 
     /// The graphs that the devices run for a request.
@@ -284,6 +289,7 @@ impl Session {
             pool: self.pool(0)?.clone(),
             trace: None,
             deadline: None,
+            call_deadline: self.config.timeout.map(|_| Mutex::default()),
             functions: self.functions.clone(),
             cause: OnceLock::new(),
         });

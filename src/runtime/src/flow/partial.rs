@@ -3,6 +3,13 @@
 use super::*;
 
 impl Flow {
+    /// Says when the call that goes on with the run has to be over, for nodes that take long.
+    pub(crate) fn limit_call(&self, deadline: Option<Instant>) {
+        if let Some(limit) = &self.run.call_deadline {
+            *limit.lock() = deadline;
+        }
+    }
+
     /// Begins a run without its arguments. `done` is called when it ends, with no results: they stay here.
     pub(crate) fn start_partial(
         plan: &Arc<Plan>,
