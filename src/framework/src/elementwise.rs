@@ -487,31 +487,29 @@ impl Tiling {
 }
 
 /// As [`run_pairs`], for operands that are as long as `out` or one element, none above [`TINY_BLOCK`] bytes.
-fn run_tiny(body: &BinaryLoop, operands: [Option<Elems<'_>>; 2], mut out: ElemsMut<'_>) {
+fn run_tiny(body: &BinaryLoop, operands: [Option<Elems<'_>>; 2], out: ElemsMut<'_>) {
     let len = out.len();
     let mut memory = [[0u64; TINY_BLOCK / 8]; 2];
     let [first, second] = &mut memory;
     // What the operand is if the loop can read it where it is, else a copy.
     fn place<'s>(
         operand: Option<Elems<'s>>,
-        out: &mut ElemsMut<'_>,
+        out: &ElemsMut<'_>,
         memory: &'s mut [u64],
     ) -> Elems<'s> {
-        let source = match operand {
-            Some(elems) if elems.len() == out.len() => return elems,
-            Some(elems) => elems,
-            None => out.as_shared(),
-        };
-        let mut copy = ElemsMut::scratch(source.dtype(), out.len(), memory);
         match operand {
-            Some(element) => copy.reborrow().fill(element),
-            None => copy.reborrow().copy_from(source),
+            Some(elems) if elems.len() == out.len() => elems,
+            Some(element) => element.repeated(out.len(), memory),
+            None => {
+                let mut copy = ElemsMut::scratch(out.dtype(), out.len(), memory);
+                copy.reborrow().copy_from(out.as_shared());
+                copy.into_shared()
+            }
         }
-        copy.into_shared()
     }
     debug_assert!(operands.iter().flatten().all(|elems| elems.len() == len || elems.len() == 1));
-    let x = place(operands[0], &mut out, first);
-    let y = place(operands[1], &mut out, second);
+    let x = place(operands[0], &out, first);
+    let y = place(operands[1], &out, second);
     (body.run)(x, y, out);
 }
 

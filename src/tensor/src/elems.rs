@@ -122,6 +122,26 @@ impl<'a> Elems<'a> {
         unsafe { std::slice::from_raw_parts(self.data.cast(), self.len) }
     }
 
+    /// The one plain element, `len` times in `memory`, which must have room for as many.
+    #[inline]
+    pub fn repeated<'m>(&self, len: usize, memory: &'m mut [u64]) -> Elems<'m> {
+        assert!(self.len == 1 && self.dtype.is_plain(), "not one plain element");
+        let size = self.dtype.size();
+        assert!(len.saturating_mul(size) <= size_of_val(memory), "memory too small");
+        match size {
+            1 => memory.fill(u64::from(self.lanes::<u8>()[0]) * (u64::MAX / 0xff)),
+            2 => memory.fill(u64::from(self.lanes::<u16>()[0]) * (u64::MAX / 0xffff)),
+            4 => memory.fill(u64::from(self.lanes::<u32>()[0]) * (u64::MAX / 0xffff_ffff)),
+            8 => memory.fill(self.lanes::<u64>()[0]),
+            _ => {
+                let pair = self.lanes::<[u64; 2]>()[0];
+                memory.chunks_exact_mut(2).for_each(|words| words.copy_from_slice(&pair));
+            }
+        }
+        // SAFETY: the memory holds the element as often, and words are aligned for all plain elements.
+        unsafe { Elems::from_raw(self.dtype, memory.as_ptr().cast(), len) }
+    }
+
     /// The bytes of plain elements.
     pub fn bytes(&self) -> &'a [u8] {
         assert!(self.dtype.is_plain(), "only plain elements are bytes");
@@ -371,6 +391,23 @@ mod tests {
         tail.lanes::<u32>()[2] = 9;
         assert_eq!(Elems::of(&data).slice(2..4).typed::<i32>(), [3, 9]);
         assert_eq!(Elems::of(&data).bytes().len(), 16);
+    }
+
+    #[test]
+    fn an_element_of_any_width_is_repeated() {
+        let mut memory = [7; 4];
+        assert_eq!(Elems::of(&[true]).repeated(9, &mut memory).typed(), [true; 9]);
+        assert_eq!(Elems::of(&[-2i16]).repeated(16, &mut memory).typed(), [-2i16; 16]);
+        assert_eq!(Elems::of(&[0.1f32]).repeated(7, &mut memory).typed(), [0.1f32; 7]);
+        assert_eq!(Elems::of(&[0.1f64]).repeated(4, &mut memory).typed(), [0.1f64; 4]);
+        let pair = Complex128::new(1.0, -3.0);
+        assert_eq!(Elems::of(&[pair]).repeated(2, &mut memory).typed(), [pair; 2]);
+    }
+
+    #[test]
+    #[should_panic(expected = "memory too small")]
+    fn repeating_is_bounded() {
+        Elems::of(&[0.1f64]).repeated(5, &mut [0; 4]);
     }
 
     #[test]
