@@ -396,12 +396,12 @@ mod tests {
     #[test]
     fn an_element_of_any_width_is_repeated() {
         let mut memory = [7; 4];
-        assert_eq!(Elems::of(&[true]).repeated(9, &mut memory).typed(), [true; 9]);
-        assert_eq!(Elems::of(&[-2i16]).repeated(16, &mut memory).typed(), [-2i16; 16]);
-        assert_eq!(Elems::of(&[0.1f32]).repeated(7, &mut memory).typed(), [0.1f32; 7]);
-        assert_eq!(Elems::of(&[0.1f64]).repeated(4, &mut memory).typed(), [0.1f64; 4]);
+        assert_eq!(Elems::of(&[true]).repeated(9, &mut memory).typed::<bool>(), [true; 9]);
+        assert_eq!(Elems::of(&[-2i16]).repeated(16, &mut memory).typed::<i16>(), [-2i16; 16]);
+        assert_eq!(Elems::of(&[0.1f32]).repeated(7, &mut memory).typed::<f32>(), [0.1f32; 7]);
+        assert_eq!(Elems::of(&[0.1f64]).repeated(4, &mut memory).typed::<f64>(), [0.1f64; 4]);
         let pair = Complex128::new(1.0, -3.0);
-        assert_eq!(Elems::of(&[pair]).repeated(2, &mut memory).typed(), [pair; 2]);
+        assert_eq!(Elems::of(&[pair]).repeated(2, &mut memory).typed::<Complex128>(), [pair; 2]);
     }
 
     #[test]
