@@ -45,6 +45,12 @@ impl Cancellation {
             || self.parent.as_ref().is_some_and(|parent| parent.is_cancelled())
     }
 
+    /// Whether it has not been cancelled, and nobody wants to know.
+    pub(crate) fn is_untouched(&mut self) -> bool {
+        let waiting = self.waiting.get_mut();
+        waiting.callbacks.is_empty() && waiting.link.is_none() && !self.is_cancelled()
+    }
+
     /// Cancels: every registered callback is called once, on this thread.
     pub fn cancel(&self) {
         let callbacks = {

@@ -101,6 +101,15 @@ pub struct Step {
     pub first: Option<Arc<Step>>,
 }
 
+impl Step {
+    /// Whether a step that is over is as good as new but for its number: it keeps nothing, and nobody waits for its end.
+    pub fn is_untouched(&mut self) -> bool {
+        self.container.is_empty()
+            && self.rendezvous.is_untouched()
+            && Arc::get_mut(&mut self.cancellation).is_some_and(Cancellation::is_untouched)
+    }
+}
+
 /// Where an input lies among the values that a plan keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InputSlot {

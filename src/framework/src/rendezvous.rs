@@ -78,6 +78,12 @@ impl Step {
 }
 
 impl Rendezvous {
+    /// Whether nothing has been left here and nobody has waited.
+    pub(crate) fn is_untouched(&mut self) -> bool {
+        let state = self.state.get_mut();
+        state.meetings.is_empty() && !state.is_watched
+    }
+
     /// Ends the wait of all receivers.
     fn abort(&self) {
         let meetings = std::mem::take(&mut self.state.lock().meetings);

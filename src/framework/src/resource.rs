@@ -129,6 +129,12 @@ pub struct StepContainer {
     resources: Mutex<BTreeMap<(String, &'static str), Arc<dyn Resource>>>,
 }
 
+impl StepContainer {
+    pub(crate) fn is_empty(&mut self) -> bool {
+        self.resources.get_mut().is_empty()
+    }
+}
+
 impl Step {
     /// The name of the step's container, as handles and messages show it.
     pub fn container_name(&self) -> String {

@@ -49,6 +49,14 @@ pub(crate) struct Run {
 }
 
 impl Run {
+    /// Whether a run that is over can be the next one: nobody holds on to anything of it.
+    pub(crate) fn is_untouched(&mut self) -> bool {
+        self.others.is_empty()
+            && self.trace.is_none()
+            && self.cause.get().is_none()
+            && Arc::get_mut(&mut self.step).is_some_and(Step::is_untouched)
+    }
+
     /// Whether its time is over.
     fn is_late(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)

@@ -11,6 +11,7 @@ mod executor;
 mod flow;
 mod frames;
 mod functions;
+mod lanes;
 mod life;
 mod lift;
 #[cfg(test)]

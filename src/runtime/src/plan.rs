@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tfcore_base::{DType, Error, failed_precondition};
 use tfcore_framework::{InputSlot, Kernel, OpDef, Value};
@@ -12,6 +11,7 @@ use tfcore_tensor::Scalar;
 
 use crate::control::Control;
 use crate::dataflow::Dataflow;
+use crate::lanes::Lanes;
 use crate::retval::Retval;
 use crate::scalars::ScalarGroups;
 
@@ -102,11 +102,11 @@ pub(crate) struct Body {
     /// The nodes that run on bare scalars where they can.
     pub(crate) scalars: ScalarGroups,
     /// The slots of finished runs, to be used again.
-    pub(crate) spare: Mutex<Vec<Slots>>,
+    pub(crate) spare: Lanes<Vec<Slots>>,
 }
 
-/// So many runs' slots are kept: a deep recursion must not leave as many as it was deep.
-const MAX_SPARE: usize = 16;
+/// So many runs' slots a thread keeps: a deep recursion must not leave as many as it was deep.
+const MAX_SPARE: usize = 4;
 
 /// The values of a run.
 #[derive(Default)]
@@ -121,7 +121,7 @@ pub(crate) struct Slots {
 impl Body {
     /// Slots with the constants in them.
     pub(crate) fn take_slots(&self) -> Slots {
-        if let Some(slots) = self.spare.lock().pop() {
+        if let Some(slots) = self.spare.mine().pop() {
             return slots;
         }
         let mut values = self.constants.clone();
@@ -153,7 +153,7 @@ impl Body {
     }
 
     fn keep(&self, slots: Slots) {
-        let mut spare = self.spare.lock();
+        let mut spare = self.spare.mine();
         if spare.len() < MAX_SPARE {
             spare.push(slots);
         }

@@ -14,6 +14,7 @@ use crate::control::{Control, Loop};
 use crate::dataflow::Dataflow;
 use crate::frames::{Frames, ROOT};
 use crate::functions::{Function, Functions, Parts};
+use crate::lanes::Lanes;
 use crate::lift::{Item, LiftedLoop, lift};
 use crate::place::{CallSite, Placement};
 use crate::plan::{Action, Body, Dependencies, Gear, Plan, PlanNode, RefInput};
@@ -600,7 +601,7 @@ impl<'p> BodyBuilder<'p> {
                 && results.iter().collect::<HashSet<_>>().len() == results.len(),
             results,
             may_be_dead: self.may_be_dead,
-            spare: Mutex::default(),
+            spare: Lanes::default(),
         };
         (body, waits_for)
     }

@@ -1,5 +1,6 @@
 //! `Session`: a graph's nodes taken in for running, their state, and the plans made so far.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use crate::control::Inputs;
 use crate::device::{DeviceInfo, OtherDevice};
 use crate::executor::{self, Run};
 use crate::functions::Functions;
+use crate::lanes::Lanes;
 use crate::life::Life;
 use crate::mutated::check_nodes;
 use crate::oom;
@@ -98,6 +100,7 @@ pub struct Session {
     placement: RwLock<Arc<Placement>>,
     versions: RwLock<proto::VersionDef>,
     plans: RwLock<HashMap<Signature, Arc<Plan>>>,
+    kept: Lanes<Kept>,
     kernels: Kernels,
     functions: Arc<Functions>,
     resources: Arc<ResourceManager>,
@@ -127,6 +130,51 @@ struct Signature {
 /// Step numbers are unique in the process: rendezvous and step containers are named after them.
 static NEXT_STEP: AtomicI64 = AtomicI64::new(1);
 
+/// Threads take so many step numbers at a time.
+const STEPS_AT_A_TIME: i64 = 64;
+
+/// What a thread keeps of its last run for the next one, which most often asks for the same.
+#[derive(Default)]
+struct Kept {
+    plan: Option<(Signature, Arc<Plan>)>,
+    run: Option<Arc<Run>>,
+    /// Step numbers that nobody else uses.
+    steps: Range<i64>,
+}
+
+impl Kept {
+    fn begin_run(
+        &mut self,
+        session: &Session,
+        pool: &Option<Arc<Pool>>,
+        trace: Option<Arc<Trace>>,
+        deadline: Option<Instant>,
+    ) -> Arc<Run> {
+        let step = self.steps.next().unwrap_or_else(|| {
+            let first = NEXT_STEP.fetch_add(STEPS_AT_A_TIME, Ordering::Relaxed);
+            self.steps = first + 1..first + STEPS_AT_A_TIME;
+            first
+        });
+        if let Some(mut kept) = self.run.take()
+            && let Some(run) = Arc::get_mut(&mut kept)
+            && run.pool.as_ref().map(Arc::as_ptr) == pool.as_ref().map(Arc::as_ptr)
+            && let Some(old) = Arc::get_mut(&mut run.step)
+        {
+            old.id = step;
+            (run.trace, run.deadline) = (trace, deadline);
+            return kept;
+        }
+        Arc::new(Run { trace, deadline, ..session.new_run(step, pool) })
+    }
+
+    /// Keeps a run that is over, unless something of it has to go with it.
+    fn end_run(&mut self, mut run: Arc<Run>) {
+        if Arc::get_mut(&mut run).is_some_and(Run::is_untouched) {
+            self.run = Some(run);
+        }
+    }
+}
+
 impl Session {
     /// # Errors
     /// `NotFound` without any device; `InvalidArgument` if there is a session of the same name and version.
@@ -148,6 +196,7 @@ impl Session {
             placement: RwLock::default(),
             versions: RwLock::default(),
             plans: RwLock::default(),
+            kept: Lanes::default(),
             kernels: Mutex::default(),
             life: Life::begin(all_resources, config.metadata.clone())?,
             resources,
@@ -224,20 +273,16 @@ impl Session {
         let Request { feeds, values, fetches, targets, trace, timeout, pool, .. } = request;
         let pool = self.pool(pool)?;
         let signature = Signature { feeds, fetches, targets, is_partial: false };
-        let plan = self.plan(&signature, |nodes| check_request(nodes, &signature))?;
+        let mut kept = std::mem::take(&mut *self.kept.mine());
+        let plan = match kept.plan.take() {
+            Some((known, plan)) if known == signature => plan,
+            _ => self.plan(&signature, |nodes| check_request(nodes, &signature))?,
+        };
         check_dtypes(&plan, &values, || positions(&self.nodes.read(), &signature.feeds))?;
         let timeout = timeout.or(self.config.timeout);
-        let step = self.new_step();
-        let run = Arc::new(Run {
-            others: self.others_of(&step),
-            step,
-            pool: pool.clone(),
-            trace: trace.then(|| Arc::new(Trace::new())),
-            deadline: timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
-            call_deadline: None,
-            functions: self.functions.clone(),
-            cause: OnceLock::new(),
-        });
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let trace = trace.then(|| Arc::new(Trace::new()));
+        let run = kept.begin_run(self, pool, trace, deadline);
         let values = executor::run(&plan, values, &run)
             .map_err(|error| oom::explain(error, run.trace.as_deref(), &self.devices))?;
         let nodes = || self.nodes.read().clone();
@@ -247,6 +292,9 @@ impl Session {
             true => self.partition_graphs(&signature)?,
             false => Vec::new(),
         };
+        kept.plan = Some((signature, plan));
+        kept.end_run(run);
+        *self.kept.mine() = kept;
         let metadata = self.config.metadata.clone();
         let session = metadata.map(|(name, version)| proto::SessionMetadata { name, version });
         Ok(Outcome { values, step_stats, partition_graphs, session })
@@ -282,17 +330,10 @@ impl Session {
             is_partial: true,
         };
         let plan = self.plan(&signature, |_| Ok(()))?;
-        let step = self.new_step();
-        let run = Arc::new(Run {
-            others: self.others_of(&step),
-            step,
-            pool: self.pool(0)?.clone(),
-            trace: None,
-            deadline: None,
-            call_deadline: self.config.timeout.map(|_| Mutex::default()),
-            functions: self.functions.clone(),
-            cause: OnceLock::new(),
-        });
+        let step = NEXT_STEP.fetch_add(1, Ordering::Relaxed);
+        let call_deadline = self.config.timeout.map(|_| Mutex::default());
+        let run = Run { call_deadline, ..self.new_run(step, self.pool(0)?) };
+        let run = Arc::new(run);
         self.life.partial_runs.begin(&announced.key(), nodes, &plan, &run, feeds, fetches)
     }
 
@@ -320,9 +361,10 @@ impl Session {
         }
     }
 
-    fn new_step(&self) -> Arc<Step> {
-        Arc::new(Step {
-            id: NEXT_STEP.fetch_add(1, Ordering::Relaxed),
+    /// A run without a trace or a time limit.
+    fn new_run(&self, id: i64, pool: &Option<Arc<Pool>>) -> Run {
+        let step = Arc::new(Step {
+            id,
             resources: self.resources.clone(),
             buffers: self.buffers.clone(),
             device: self.device.clone(),
@@ -331,12 +373,17 @@ impl Session {
             container: StepContainer::default(),
             rendezvous: Rendezvous::default(),
             first: None,
-        })
-    }
-
-    /// The parts of a step that run on the other devices.
-    fn others_of(&self, step: &Arc<Step>) -> Vec<Arc<Step>> {
-        self.others.iter().map(|device| device.part_of(step)).collect()
+        });
+        Run {
+            others: self.others.iter().map(|device| device.part_of(&step)).collect(),
+            step,
+            pool: pool.clone(),
+            trace: None,
+            deadline: None,
+            call_deadline: None,
+            functions: self.functions.clone(),
+            cause: OnceLock::new(),
+        }
     }
 
     /// The plan for a request, made if need be.
