@@ -212,7 +212,7 @@ unsafe impl Send for Block {}
 const CLASSES: usize = 4 * 41;
 
 /// The size of the class that holds blocks of `len` bytes: at most a quarter larger.
-pub(crate) fn class_size(len: usize) -> usize {
+fn class_size(len: usize) -> usize {
     let len = len.max(ALIGNMENT);
     let step = (1usize << (usize::BITS - 1 - len.leading_zeros())) / 4;
     len.next_multiple_of(step.max(ALIGNMENT / 4)).next_multiple_of(ALIGNMENT)

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 
 use tfcore_base::{DType, Result};
 
-use crate::buffer::{ALIGNMENT, Buffer, BufferPool, class_size};
+use crate::buffer::{ALIGNMENT, Buffer, BufferPool};
 
 /// The largest small buffer, in bytes.
 pub(crate) const MAX_SMALL: usize = 4 * ALIGNMENT;
@@ -24,7 +24,8 @@ const MAX_KEPT: usize = 2048;
 type Kept = [Vec<Arc<Buffer>>; MAX_SMALL / ALIGNMENT];
 
 thread_local! {
-    static KEPT: RefCell<Kept> = RefCell::default();
+    static KEPT: RefCell<Kept> =
+        const { RefCell::new([const { Vec::new() }; MAX_SMALL / ALIGNMENT]) };
 }
 
 /// A counted reference to a buffer.
@@ -46,7 +47,7 @@ impl Share {
             && count <= MAX_SMALL
             && let len = count * dtype.size()
             && len <= MAX_SMALL
-            && let Some(mut kept) = take(class_size(len))
+            && let Some(mut kept) = take(len)
             && let Some(buffer) = Arc::get_mut(&mut kept)
         {
             buffer.begin_again(dtype, len, pool.is_none());
@@ -99,10 +100,11 @@ impl Drop for Share {
     }
 }
 
-/// A kept buffer of `capacity` bytes, a multiple of the alignment and at most [`MAX_SMALL`].
-fn take(capacity: usize) -> Option<Arc<Buffer>> {
+/// A kept buffer of at least `len` bytes, which are at most [`MAX_SMALL`].
+#[inline]
+fn take(len: usize) -> Option<Arc<Buffer>> {
     // A thread that is ending has nothing kept any more.
-    KEPT.try_with(|kept| kept.borrow_mut()[capacity / ALIGNMENT - 1].pop()).ok()?
+    KEPT.try_with(|kept| kept.borrow_mut()[len.saturating_sub(1) / ALIGNMENT].pop()).ok()?
 }
 
 fn keep(buffer: Arc<Buffer>, capacity: usize) {
