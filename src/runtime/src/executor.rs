@@ -437,7 +437,7 @@ fn selected_output(selector: &Value, outputs: usize) -> Result<usize> {
 
 /// Makes inputs what the kernel wants: the value of a variable, unless it asks for the variable itself.
 pub(crate) fn prepare(node: &PlanNode, inputs: &mut [Value]) -> Result<()> {
-    for (value, wanted) in inputs.iter_mut().zip(&node.refs) {
+    for (value, wanted) in inputs.iter_mut().zip(&*node.refs) {
         if let Value::Ref(variable) = value
             && (wanted.deref || !(wanted.may_be_uninitialized || variable.is_initialized()))
         {

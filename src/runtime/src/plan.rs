@@ -48,7 +48,7 @@ pub(crate) struct PlanNode {
     /// Slots that nobody reads after it.
     pub(crate) drops: SmallVec<[u32; 3]>,
     /// How inputs that may hold variables are to be handed to the kernel; empty if there are none.
-    pub(crate) refs: SmallVec<[RefInput; 3]>,
+    pub(crate) refs: Box<[RefInput]>,
 }
 
 impl PlanNode {

@@ -415,20 +415,17 @@ impl<'p> BodyBuilder<'p> {
     }
 
     /// Which inputs of a node may hold variables.
-    fn refs(&self, node: &Node) -> SmallVec<[RefInput; 3]> {
+    fn refs(&self, node: &Node) -> Box<[RefInput]> {
         if !node.inputs.iter().any(|edge| self.is_ref(edge.source)) {
-            return SmallVec::new();
+            return Box::default();
         }
         (0..node.inputs.len()).map(|index| self.ref_input(node, index)).collect()
     }
 
     /// As [`BodyBuilder::refs`], for the inputs of several nodes of one input.
-    fn refs_of<'n>(
-        &self,
-        nodes: impl Iterator<Item = &'n Node> + Clone,
-    ) -> SmallVec<[RefInput; 3]> {
+    fn refs_of<'n>(&self, nodes: impl Iterator<Item = &'n Node> + Clone) -> Box<[RefInput]> {
         if !nodes.clone().any(|node| self.is_ref(node.inputs[0].source)) {
-            return SmallVec::new();
+            return Box::default();
         }
         nodes.map(|node| self.ref_input(node, 0)).collect()
     }
