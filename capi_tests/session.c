@@ -400,7 +400,17 @@ static void extend_session(void) {
   /* From now on the client extends the session. */
   TF_Operation *late = unary(graph, "Neg", output(neg, 0), "late");
   TF_Tensor *result = try_fetch_with(session, output(x, 0), f32_scalar(2), output(late, 0));
-  CHECK(TF_GetCode(status) != TF_OK);
+  CHECK_CODE(status, TF_INVALID_ARGUMENT);
+  CHECK_MESSAGE(status, "Tensor late:0, specified in either feed_devices or fetch_devices was not found in the Graph");
+  CHECK(result == NULL);
+  const TF_Operation *targets[] = {neg, late, unary(graph, "Neg", output(neg, 0), "and_later")};
+  TF_SessionRun(session, NULL, NULL, NULL, 0, NULL, NULL, 0, targets, 3, NULL, status);
+  CHECK_CODE(status, TF_NOT_FOUND);
+  CHECK_MESSAGE(status, "PruneForTargets: Some target nodes not found: and_later late");
+  /* A negative number is the name of no output. */
+  result = try_fetch_with(session, output(x, 0), f32_scalar(2), output(neg, -1));
+  CHECK_CODE(status, TF_INVALID_ARGUMENT);
+  CHECK_MESSAGE(status, "Tensor neg:-1:0, specified in either feed_devices or fetch_devices was not found in the Graph");
   CHECK(result == NULL);
   TF_ExtendSession(session, status);
   CHECK_OK(status);

@@ -79,6 +79,11 @@ impl TF_Session {
         &self.graph
     }
 
+    /// Whether an operation is one of those that the session has taken in.
+    fn knows(&self, oper: &TF_Operation) -> bool {
+        oper.is_in(&self.graph) && oper.id.index() < self.taken.nodes()
+    }
+
     /// Takes in the nodes that are new in the graph.
     fn extend(&self) -> Result<()> {
         self.taken.warn_of_mutation();
@@ -168,9 +173,13 @@ pub unsafe extern "C" fn TF_NewSession(
     status: *mut TF_Status,
 ) -> *mut TF_Session {
     let body = || {
-        // SAFETY: as the caller promises.
-        let (graph, options) =
-            unsafe { (TF_Graph::share(get(graph, "graph")?), get(opts, "opts")?) };
+        // SAFETY: as the caller promises, here and below.
+        let options = unsafe {
+            get(graph, "graph")?;
+            get(opts, "opts")?
+        };
+        // SAFETY: as above; the count lies beside what a reference may reach, so that it takes the client's pointer.
+        let graph = unsafe { TF_Graph::share(graph) };
         let config = options.config()?;
         let session = Session::new(ops::registry().clone(), &config)?;
         let taken = Arc::new(Taken::default());
@@ -290,18 +299,17 @@ pub unsafe extern "C" fn TF_SessionRun(
         session.extend_if_needed()?;
         // SAFETY: as above.
         let options = unsafe { options_of_run(run_options, run_metadata)? };
-        let graph = &*session.graph;
         // SAFETY: as above.
         let request = unsafe {
-            let (feeds, values) = feeds(graph, inputs, input_values, count(ninputs, "ninputs")?)?;
+            let (feeds, values) = feeds(session, inputs, input_values, count(ninputs, "ninputs")?)?;
             Request {
                 feeds,
                 values,
-                fetches: endpoints(graph, slice(outputs, results.len(), "outputs")?)?,
-                targets: slice(target_opers, count(ntargets, "ntargets")?, "target_opers")?
-                    .iter()
-                    .map(|&oper| target(oper, graph))
-                    .collect::<Result<_>>()?,
+                fetches: endpoints(session, slice(outputs, results.len(), "outputs")?)?,
+                targets: {
+                    let ntargets = count(ntargets, "ntargets")?;
+                    targets(session, slice(target_opers, ntargets, "target_opers")?)?
+                },
                 ..options
             }
         };
@@ -378,7 +386,7 @@ pub(crate) unsafe fn options_of_run(
 /// # Safety
 /// Both arrays must have `len` elements, which must be live.
 unsafe fn feeds(
-    graph: &SharedGraph,
+    session: &TF_Session,
     inputs: *const TF_Output,
     values: *const *mut TF_Tensor,
     len: usize,
@@ -388,7 +396,7 @@ unsafe fn feeds(
         let (inputs, values) = (slice(inputs, len, "inputs")?, slice(values, len, "input_values")?);
         let mut feeds = (Vec::with_capacity(len), Inputs::with_capacity(len));
         for (&input, &value) in inputs.iter().zip(values) {
-            feeds.0.push(endpoint(input, graph)?);
+            feeds.0.push(endpoint(session, input)?);
             feeds.1.push(Value::Tensor(get(value, "input_values")?.tensor()?));
         }
         Ok(feeds)
@@ -397,11 +405,11 @@ unsafe fn feeds(
 
 /// # Safety
 /// The operations must be null or live.
-unsafe fn endpoints(graph: &SharedGraph, outputs: &[TF_Output]) -> Result<Vec<OutputRef>> {
+unsafe fn endpoints(session: &TF_Session, outputs: &[TF_Output]) -> Result<Vec<OutputRef>> {
     let mut endpoints = Vec::with_capacity(outputs.len());
     for &output in outputs {
         // SAFETY: as the caller promises.
-        endpoints.push(unsafe { endpoint(output, graph)? });
+        endpoints.push(unsafe { endpoint(session, output)? });
     }
     Ok(endpoints)
 }
@@ -410,12 +418,14 @@ unsafe fn endpoints(graph: &SharedGraph, outputs: &[TF_Output]) -> Result<Vec<Ou
 ///
 /// # Safety
 /// The operation must be null or live.
-unsafe fn endpoint(output: TF_Output, graph: &SharedGraph) -> Result<OutputRef> {
+unsafe fn endpoint(session: &TF_Session, output: TF_Output) -> Result<OutputRef> {
     // SAFETY: as the caller promises.
     let oper = unsafe { get(output.oper, "oper")? };
-    if !oper.is_in(graph) {
+    if !session.knows(oper) || output.index < 0 {
+        // Not the number of any output, the reference takes it for a part of the name.
+        let port = if output.index < 0 { ":0" } else { "" };
         return Err(invalid!(
-            "Tensor {}:{}, specified in either feed_devices or fetch_devices was not found in the Graph",
+            "Tensor {}:{}{port}, specified in either feed_devices or fetch_devices was not found in the Graph",
             oper.name,
             output.index
         ));
@@ -424,12 +434,21 @@ unsafe fn endpoint(output: TF_Output, graph: &SharedGraph) -> Result<OutputRef> 
 }
 
 /// # Safety
-/// The operation must be null or live.
-unsafe fn target(oper: *const TF_Operation, graph: &SharedGraph) -> Result<NodeId> {
-    // SAFETY: as the caller promises.
-    let oper = unsafe { get(oper, "target_opers")? };
-    if !oper.is_in(graph) {
-        return Err(not_found!("PruneForTargets: Some target nodes not found: {} ", oper.name));
+/// The operations must be null or live.
+unsafe fn targets(session: &TF_Session, opers: &[*const TF_Operation]) -> Result<Vec<NodeId>> {
+    let mut targets = Vec::with_capacity(opers.len());
+    let mut missing: Vec<&str> = Vec::new();
+    for &oper in opers {
+        // SAFETY: as the caller promises.
+        let oper = unsafe { get(oper, "target_opers")? };
+        match session.knows(oper) {
+            true => targets.push(oper.id),
+            false => missing.push(oper.name.as_str()),
+        }
     }
-    Ok(oper.id)
+    if missing.is_empty() {
+        return Ok(targets);
+    }
+    missing.sort_unstable();
+    Err(not_found!("PruneForTargets: Some target nodes not found: {} ", missing.join(" ")))
 }

@@ -166,8 +166,7 @@ pub unsafe extern "C" fn TF_AllocateTensor(
     })
 }
 
-/// Deletes `tensor` and returns a new one over the same memory if the library owns that memory and
-/// nobody else holds it; else returns null and leaves `tensor` alone.
+/// Returns `tensor` if the library owns its memory and nobody else holds it, so that it can go to another owner; else null.
 ///
 /// # Safety
 /// `tensor` must be live.
@@ -178,9 +177,7 @@ pub unsafe extern "C" fn TF_TensorMaybeMove(tensor: *mut TF_Tensor) -> *mut TF_T
         if !unsafe { get(tensor, "tensor")? }.tensor.is_exclusive() {
             return Ok(ptr::null_mut());
         }
-        // SAFETY: the caller hands the tensor over.
-        let moved = unsafe { Box::from_raw(tensor) };
-        Ok(Box::into_raw(Box::new(*moved)))
+        Ok(tensor)
     })
 }
 

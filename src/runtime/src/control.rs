@@ -1,5 +1,6 @@
 //! Ops that run other plans: calls, conditionals and loops.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -274,17 +275,18 @@ impl Loop {
     pub(crate) fn new(body: Body, split: usize, exits: Vec<bool>) -> Loop {
         let next = &body.results[1..];
         let outputs = body.args().end as u32;
-        let moves = next.iter().enumerate().map(|(index, slot)| {
-            *slot >= outputs && !next[index + 1..].contains(slot) && *slot != body.results[0]
-        });
-        let moves: Vec<bool> = moves.collect();
+        // Of several readers the last one may move.
+        let mut read_later: HashSet<u32> = HashSet::from([body.results[0]]);
+        let mut moves: Vec<bool> =
+            next.iter().rev().map(|&slot| read_later.insert(slot) && slot >= outputs).collect();
+        moves.reverse();
         let all_move = moves.iter().all(|&moves| moves);
         let scalars = ScalarLoop::new(&body, split);
         Loop { body, split, exits, moves, all_move, scalars, dtypes: Vec::new(), functions: None }
     }
 
     /// Notes the dtypes of the variables, and the functions that it was made of.
-    pub(crate) fn of(self, dtypes: Vec<DType>, cond: &str, body: &str) -> Loop {
+    pub(crate) fn with_functions(self, dtypes: Vec<DType>, cond: &str, body: &str) -> Loop {
         Loop { dtypes, functions: Some([cond.to_string(), body.to_string()]), ..self }
     }
 

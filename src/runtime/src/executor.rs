@@ -149,14 +149,10 @@ pub(crate) fn run(plan: &Arc<Plan>, feeds: Inputs, run: &Arc<Run>) -> Result<Out
             _ => error,
         })?;
     let mut is_missing = false;
-    for value in &mut results {
-        match value {
-            Value::Tensor(_) => {}
-            Value::Ref(variable) => match variable.read() {
-                Ok(tensor) => *value = Value::Tensor(tensor),
-                Err(_) => is_missing = true,
-            },
-            Value::Absent => is_missing = true,
+    for value in results.iter_mut().filter(|value| !matches!(value, Value::Tensor(_))) {
+        match fetched(value.clone()) {
+            Ok(tensor) => *value = Value::Tensor(tensor),
+            Err(_) => is_missing = true,
         }
     }
     if is_missing { Err(retval::missing(&plan.retvals, &results)) } else { Ok(results) }
@@ -254,7 +250,7 @@ pub(crate) fn run_range(
     let mut at = range.start;
     let end = range.end;
     // A trace is of nodes.
-    let mut groups = if exec.run.trace.is_some() { &[] } else { body.scalars.from(at) };
+    let mut groups = if exec.run.trace.is_some() { &[] } else { body.scalars.starting_at(at) };
     let mut go_on = || -> Result<()> {
         while at < end {
             exec.check()?;
@@ -448,12 +444,12 @@ pub(crate) fn prepare(node: &PlanNode, inputs: &mut [Value]) -> Result<()> {
     Ok(())
 }
 
-/// The tensor of fetch `index`.
-pub(crate) fn fetched(index: usize, value: Value) -> Result<Tensor> {
+/// The tensor of a value that is fetched.
+pub(crate) fn fetched(value: Value) -> Result<Tensor> {
     match value {
         Value::Tensor(tensor) => Ok(tensor),
         Value::Ref(variable) => variable.read(),
-        Value::Absent => Err(invalid!("Retval[{index}] does not have value")),
+        Value::Absent => Err(internal!("A dead value has no tensor")),
     }
 }
 
@@ -545,7 +541,7 @@ pub(crate) mod tests {
     /// What both gears give for a plan fed with `x`.
     fn both_gears(graph: &Graph, plan: Plan, x: &Tensor) -> [Result<Vec<Tensor>>; 2] {
         let plan = Arc::new(plan);
-        let tensors = |results: Outputs| results.into_iter().map(|v| fetched(0, v)).collect();
+        let tensors = |results: Outputs| results.into_iter().map(fetched).collect();
         let args = || [Value::Tensor(x.clone())].into_iter().collect();
         let straight = run(&plan, args(), &run_of(graph, None)).and_then(tensors);
         let Gear::Parallel(dependencies) = &plan.gear else { return [straight.clone(), straight] };
@@ -603,7 +599,7 @@ pub(crate) mod tests {
         let run = run_of(&graph, Some(pool.clone()));
         let args = [Value::Tensor(vector(&[1.0]))].into_iter().collect();
         let results = parallel::run(&plan, dependencies, args, &pool, Exec::new(&run)).unwrap();
-        let sum = fetched(0, results[0].clone()).unwrap();
+        let sum = fetched(results[0].clone()).unwrap();
         assert_eq!(sum.as_slice::<f32>().unwrap(), [-8.0]);
         drop(release);
     }

@@ -25,6 +25,11 @@ impl<T> Lanes<T> {
     pub(crate) fn mine(&self) -> MutexGuard<'_, T> {
         self.lanes[number() % COUNT].0.lock()
     }
+
+    /// One of the lanes, the same one for all threads.
+    pub(crate) fn common(&self) -> MutexGuard<'_, T> {
+        self.lanes[0].0.lock()
+    }
 }
 
 /// The number of this thread, from 0 on.

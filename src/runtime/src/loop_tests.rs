@@ -85,7 +85,7 @@ fn run(lines: &str, feeds: &[(&str, f32)], fetches: &[&str]) -> (Result<Vec<f32>
     let plan = Arc::new(plan_of(&graph, &args, &fetches));
     let values = feeds.iter().map(|(_, value)| Value::Tensor(vector(&[*value]))).collect();
     let results = executor::run(&plan, values, &run_of(&graph, None));
-    let value = |result: Value| fetched(0, result).unwrap().as_slice().unwrap()[0];
+    let value = |result: Value| fetched(result).unwrap().as_slice().unwrap()[0];
     let values = |results: Outputs| results.into_iter().map(value).collect();
     (results.map(values), matches!(plan.gear, Gear::Dataflow(_)))
 }

@@ -350,11 +350,11 @@ impl PartialRun {
             // An error after the last result is the run's as well.
             self.flow.results(&[]).transpose()?;
         }
-        let tensor = |(index, (value, name)): (usize, (Value, &String))| match value {
+        let tensor = |(value, name): (Value, &String)| match value {
             Value::Absent => Err(invalid!("The tensor returned for {name} was not valid.")),
-            value => fetched(index, value),
+            value => fetched(value),
         };
-        results.into_iter().zip(names).enumerate().map(tensor).collect()
+        results.into_iter().zip(names).map(tensor).collect()
     }
 
     fn check_dtype(&self, feed: &Endpoint, tensor: &Tensor) -> Result<()> {

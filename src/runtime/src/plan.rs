@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use parking_lot::MutexGuard;
 use smallvec::SmallVec;
 use tfcore_base::{DType, Error, failed_precondition};
 use tfcore_framework::{InputSlot, Kernel, OpDef, Value};
@@ -108,6 +109,9 @@ pub(crate) struct Body {
 /// So many runs' slots a thread keeps: a deep recursion must not leave as many as it was deep.
 const MAX_SPARE: usize = 4;
 
+/// A body of more slots is large.
+const LARGE: usize = 1 << 12;
+
 /// The values of a run.
 #[derive(Default)]
 pub(crate) struct Slots {
@@ -121,7 +125,7 @@ pub(crate) struct Slots {
 impl Body {
     /// Slots with the constants in them.
     pub(crate) fn take_slots(&self) -> Slots {
-        if let Some(slots) = self.spare.mine().pop() {
+        if let Some(slots) = self.lane().pop() {
             return slots;
         }
         let mut values = self.constants.clone();
@@ -153,10 +157,20 @@ impl Body {
     }
 
     fn keep(&self, slots: Slots) {
-        let mut spare = self.spare.mine();
-        if spare.len() < MAX_SPARE {
+        let max = if self.is_large() { 1 } else { MAX_SPARE };
+        let mut spare = self.lane();
+        if spare.len() < max {
             spare.push(slots);
         }
+    }
+
+    /// Where slots are kept: those of a large body by all threads together, since a thread's own would take too much.
+    fn lane(&self) -> MutexGuard<'_, Vec<Slots>> {
+        if self.is_large() { self.spare.common() } else { self.spare.mine() }
+    }
+
+    fn is_large(&self) -> bool {
+        self.num_slots > LARGE
     }
 
     /// The slots of the arguments.

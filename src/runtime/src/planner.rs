@@ -210,7 +210,11 @@ pub(crate) fn while_loop(
         return Ok(None);
     }
     let made = builder.finish_loop(&results, split, num_vars);
-    Ok(Some(Loop::new(made, split, vec![true; num_vars]).of(dtypes, cond.name(), body.name())))
+    Ok(Some(Loop::new(made, split, vec![true; num_vars]).with_functions(
+        dtypes,
+        cond.name(),
+        body.name(),
+    )))
 }
 
 fn items_of(order: &[NodeId]) -> Vec<Item> {
@@ -536,7 +540,8 @@ impl<'p> BodyBuilder<'p> {
         self.finish_with(&results, 0, &[])
     }
 
-    /// Between the nodes before `split` and the others there may be a pause. `kept` names slots of arguments that are read before the node of a number runs, by somebody else.
+    /// Between the nodes before `split` and the others there may be a pause. `kept` names slots of arguments that are read
+    /// before the node of a number runs, by somebody else.
     fn finish_with(
         self,
         results: &[Place],
@@ -569,15 +574,18 @@ impl<'p> BodyBuilder<'p> {
             let node = &mut draft.node;
             node.output += num_constants;
             let slots: SmallVec<[u32; 3]> = draft.inputs.iter().map(|&p| number(p)).collect();
-            for (at, &slot) in slots.iter().enumerate() {
+            let repeated = repeated(&slots);
+            for &slot in &slots {
                 let is_back_edge = slot == u32::MAX;
-                let once = slots.iter().filter(|&&other| other == slot).count() == 1;
+                let once = repeated.binary_search(&slot).is_err();
                 let last = !is_back_edge && !read_later[slot as usize];
                 node.inputs.push(InputSlot { slot, last: last && once });
-                if last && slots[..at].iter().all(|&other| other != slot) {
+                if last && once {
                     node.drops.push(slot);
                 }
             }
+            let is_dropped = |slot: &u32| *slot != u32::MAX && !read_later[*slot as usize];
+            node.drops.extend(repeated.into_iter().filter(is_dropped));
             for slot in slots.into_iter().filter(|&slot| slot != u32::MAX) {
                 read_later[slot as usize] = true;
             }
@@ -602,6 +610,16 @@ impl<'p> BodyBuilder<'p> {
         };
         (body, waits_for)
     }
+}
+
+/// The slots that are there more than once, in order.
+fn repeated(slots: &[u32]) -> SmallVec<[u32; 3]> {
+    let mut sorted: SmallVec<[u32; 8]> = slots.into();
+    sorted.sort_unstable();
+    let mut repeated: SmallVec<[u32; 3]> =
+        sorted.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+    repeated.dedup();
+    repeated
 }
 
 /// Whether a node does nothing but hand on its one input: then it needs no kernel to do it.

@@ -18,6 +18,9 @@ use crate::plan::{Action, Body, PlanNode, Slots};
 /// So many nodes a group has at most: their scalars stay in the first-level cache.
 const MAX_NODES: usize = 256;
 
+/// So many variables a loop in registers has at most. With what its nodes read, their registers have numbers of 16 bits.
+const MAX_VARS: usize = 1 << 12;
+
 /// All groups of a body, in the order of their nodes.
 #[derive(Default)]
 pub(crate) struct ScalarGroups {
@@ -113,7 +116,7 @@ impl ScalarGroups {
     }
 
     /// The groups from node `start` on.
-    pub(crate) fn from(&self, start: usize) -> &[Group] {
+    pub(crate) fn starting_at(&self, start: usize) -> &[Group] {
         &self.groups[self.groups.partition_point(|group| group.nodes.start < start)..]
     }
 
@@ -216,7 +219,8 @@ impl ScalarLoop {
     pub(crate) fn new(body: &Body, split: usize) -> Option<ScalarLoop> {
         let (first, results) = (body.args().start as u32, &body.results);
         let mut kernels: Vec<_> = body.nodes.iter().map_while(scalar_kernel).collect();
-        if kernels.len() < body.nodes.len() || body.nodes.len() > MAX_NODES || body.may_be_dead {
+        let is_small = body.nodes.len() <= MAX_NODES && results.len() <= MAX_VARS;
+        if kernels.len() < body.nodes.len() || !is_small || body.may_be_dead {
             return None;
         }
         let mut loads: Vec<u32> = (first..first + results.len() as u32 - 1).collect();
@@ -237,6 +241,13 @@ impl ScalarLoop {
     /// # Errors
     /// What `go_on` says; `ResourceExhausted` if there is no memory for a result.
     pub(crate) fn run(&self, values: &mut [Value], go_on: impl Fn() -> Result<()>) -> Result<bool> {
+        let is_scalar = |&slot: &u32| match &values[slot as usize] {
+            Value::Tensor(tensor) => tensor.rank() == 0,
+            _ => false,
+        };
+        if !self.loads.iter().all(is_scalar) {
+            return Ok(false);
+        }
         let mut registers = vec![Scalar::default(); self.loads.len() + self.code.len()];
         if !load(&self.loads, values, &mut registers) {
             return Ok(false);
@@ -377,7 +388,7 @@ mod tests {
             };
             let results = run(&plan, feeds.iter().map(feed).collect(), &run_of(&graph, None))?;
             let value = |result: Value| -> f32 {
-                let tensor = fetched(0, result).unwrap();
+                let tensor = fetched(result).unwrap();
                 assert_eq!(tensor.shape(), shape);
                 tensor.as_slice().unwrap()[0]
             };
@@ -452,7 +463,7 @@ mod tests {
 
     #[test]
     fn a_loop_whose_node_complains_fails_with_its_name() {
-        // `sum = sum / (i - 3)`, by way of `i + one` with `i` from -3 on.
+        // `sum = sum / (i + 1)`, with `i` from -3 on.
         let lines = COUNT.replace("sum AddV2 switch_sum:1 add", "sum Div switch_sum:1 add");
         let feeds = [("i", -3.0), ("n", 5.0), ("one", 1.0)];
         let error = values(&lines, &feeds, &["exit_sum"]).unwrap_err();

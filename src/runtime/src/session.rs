@@ -271,7 +271,6 @@ impl Session {
         self.life.check()?;
         self.config.check_partition_graphs(request.partition_graphs)?;
         let Request { feeds, values, fetches, targets, trace, timeout, pool, .. } = request;
-        let pool = self.pool(pool)?;
         let signature = Signature { feeds, fetches, targets, is_partial: false };
         let mut kept = std::mem::take(&mut *self.kept.mine());
         let plan = match kept.plan.take() {
@@ -279,6 +278,7 @@ impl Session {
             _ => self.plan(&signature, |nodes| check_request(nodes, &signature))?,
         };
         check_dtypes(&plan, &values, || positions(&self.nodes.read(), &signature.feeds))?;
+        let pool = self.pool(pool)?;
         let timeout = timeout.or(self.config.timeout);
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let trace = trace.then(|| Arc::new(Trace::new()));

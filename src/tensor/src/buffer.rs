@@ -106,6 +106,7 @@ impl Buffer {
 
     /// Makes a small buffer that nobody shares one for `len` bytes of a plain dtype; `cleared` if they must be zero.
     pub(crate) fn begin_again(&mut self, dtype: DType, len: usize, cleared: bool) {
+        debug_assert!(self.small_capacity().is_some_and(|capacity| len <= capacity));
         self.len = len;
         // A recycled byte may be no valid `bool`.
         if cleared || dtype == DType::BOOL {
@@ -267,6 +268,9 @@ mod tests {
             assert!(capacity >= len && capacity.is_multiple_of(ALIGNMENT));
             assert!(len < 256 || capacity <= len + len / 4 + ALIGNMENT, "{len} -> {capacity}");
             assert_eq!(class_size(capacity), capacity, "{len}");
+            // Small buffers are kept by capacity and taken by length.
+            let is_small = capacity <= MAX_SMALL;
+            assert!(!is_small || capacity / ALIGNMENT - 1 == len.saturating_sub(1) / ALIGNMENT);
             let class = class_of(capacity);
             assert_eq!((4 + class % 4) << (class / 4) >> 2, capacity, "{len}");
         }
