@@ -316,7 +316,7 @@ fn tensor_of(scalar: &Scalar, spare: Option<Value>) -> Result<Tensor> {
 #[cfg(test)]
 mod tests {
     use tfcore_base::invalid;
-    use tfcore_framework::{Binary, Registry, Unary};
+    use tfcore_framework::{Binary, OpContext, Registry, Unary};
     use tfcore_graph::OutputRef;
 
     use super::*;
@@ -372,7 +372,28 @@ mod tests {
         registry.op("Less").binary::<Arithmetic<'<'>, (f32,)>();
         registry.op("Neg").unary::<Arithmetic<'-'>, (f32,)>();
         registry.op("Identity").cpu(|_| Ok(Box::new(Forward)));
+        registry.op("Abs").cpu(|_| Ok(Box::new(Shy)));
         Arc::new(registry)
+    }
+
+    /// Hands its input on, but not on scalars if that is 3.
+    struct Shy;
+
+    impl Kernel for Shy {
+        fn compute(&self, ctx: &mut OpContext<'_>) -> Result<()> {
+            Forward.compute(ctx)
+        }
+
+        fn on_scalars(self: Arc<Self>) -> Option<Arc<dyn ScalarKernel>> {
+            Some(self)
+        }
+    }
+
+    impl ScalarKernel for Shy {
+        fn apply(&self, [x, ..]: [&Scalar; 3], out: &mut Scalar) -> bool {
+            *out = *x;
+            x.elems().typed::<f32>()[0] != 3.0
+        }
     }
 
     /// Runs a graph three times, as scalars and as vectors, since both must give the same; the slots are the same ones.
@@ -459,6 +480,52 @@ mod tests {
             .replace("next_sum NextIteration sum", "next_sum NextIteration switch_i:1");
         let expected = [4.0, 3.0];
         assert_eq!(values(&swapped, &feeds(4.0), &["exit_i", "exit_sum"]).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_has_no_result_on_scalars_goes_on_by_its_nodes() {
+        let lines = "
+            x Placeholder
+            a AddV2 x x
+            shy Abs a
+            b Neg shy";
+        assert_eq!(values(lines, &[("x", 1.5)], &["b", "a"]).unwrap(), [-3.0, 3.0]);
+        // In a loop from that iteration on, with the variables of the one before.
+        let lines = COUNT.replace(
+            "add AddV2 switch_i:1 enter_one",
+            "more AddV2 switch_i:1 enter_one\n add Abs more",
+        );
+        let feeds = [("i", 0.0), ("n", 10.0), ("one", 1.0)];
+        assert_eq!(values(&lines, &feeds, &["exit_i", "exit_sum"]).unwrap(), [10.0, 55.0]);
+    }
+
+    #[test]
+    fn groups_of_a_branch_that_is_dead_do_not_run() {
+        let lines = "
+            x Placeholder
+            y Placeholder
+            one Placeholder
+            less Less x y
+            switch Switch x less
+            a AddV2 switch:1 one
+            b Neg a
+            c AddV2 switch y
+            d Neg c
+            after Neg one ^b
+            e AddV2 after a
+            merge Merge e d
+            result AddV2 merge one";
+        let graph = graph(registry(), lines);
+        let output = |name: &str| OutputRef::new(graph.find(name).unwrap(), 0);
+        let args = ["x", "y", "one"].map(output);
+        let plan = Arc::new(plan_of(&graph, &args, &[output("result")]));
+        // The slots are the same for all runs, so that nothing may be left of the one before.
+        for (x, y) in [(1.0, 2.0), (5.0, 2.0), (3.0, 4.0), (4.0, 4.0)] {
+            let feeds = [x, y, 1.0].map(|value: f32| Value::Tensor(Tensor::scalar(value)));
+            let results = run(&plan, feeds.into_iter().collect(), &run_of(&graph, None)).unwrap();
+            let result = fetched(results[0].clone()).unwrap().scalar_value::<f32>().unwrap();
+            assert_eq!(result, if x < y { x + 1.0 } else { 1.0 - x - y }, "{x} {y}");
+        }
     }
 
     #[test]

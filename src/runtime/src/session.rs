@@ -523,4 +523,89 @@ mod tests {
         session.close();
         assert_eq!(run(&[(x, &one)], &[a]).err().unwrap().code(), Code::Cancelled);
     }
+
+    /// A session of `y = op(x)`, and how to run it.
+    fn session_of(
+        compute: fn(&mut tfcore_framework::OpContext<'_>) -> Result<()>,
+    ) -> (Session, impl Fn(&Session, Request) -> Result<Tensor>) {
+        let mut registry = Registry::new();
+        registry.op("Placeholder").compute(|_| Err(invalid!("not fed")));
+        registry.op("Neg").compute(compute);
+        let registry = Arc::new(registry);
+        let mut graph = Graph::new(registry.clone());
+        let x = add(&mut graph, "Placeholder", "x", &[]);
+        let y = add(&mut graph, "Neg", "y", &[x]);
+        let session = Session::new(registry, &SessionConfig::default()).unwrap();
+        session.extend(&graph).unwrap();
+        let run = move |session: &Session, options: Request| {
+            let request = Request::new([(x, vector(&[1.0]))], &[y]);
+            let request = Request { timeout: options.timeout, trace: options.trace, ..request };
+            Ok(session.run(request)?.take_tensors().next().unwrap())
+        };
+        (session, run)
+    }
+
+    #[test]
+    fn a_step_takes_nothing_from_the_one_before() {
+        #[derive(Debug)]
+        struct Left;
+        impl tfcore_framework::Resource for Left {
+            fn type_name(&self) -> &'static str {
+                "Left"
+            }
+        }
+        static LEFT: Mutex<Vec<std::sync::Weak<Left>>> = Mutex::new(Vec::new());
+        let (session, run) = session_of(|ctx| {
+            let left = Arc::new(Left);
+            LEFT.lock().push(Arc::downgrade(&left));
+            ctx.step().keep("Left", "name".to_string(), left)?;
+            ctx.set_output(0, vector(&[2.0]));
+            Ok(())
+        });
+        for _ in 0..3 {
+            run(&session, Request::default()).unwrap();
+            assert!(LEFT.lock().iter().all(|left| left.strong_count() == 0));
+        }
+    }
+
+    #[test]
+    fn a_run_has_its_own_time_limit_and_trace() {
+        let (session, run) = session_of(|ctx| {
+            std::thread::sleep(Duration::from_millis(30));
+            let tensor = ctx.take_input(0)?;
+            ctx.set_output(0, tensor);
+            Ok(())
+        });
+        let limited =
+            |millis| Request { timeout: Some(Duration::from_millis(millis)), ..Request::default() };
+        run(&session, limited(10_000)).unwrap();
+        run(&session, Request::default()).unwrap();
+        run(&session, Request { trace: true, ..Request::default() }).unwrap();
+        run(&session, Request::default()).unwrap();
+        assert!(session.kept.mine().run.as_mut().is_some_and(|run| run.trace.is_none()));
+    }
+
+    #[test]
+    fn step_numbers_are_unique() {
+        static SEEN: Mutex<Vec<i64>> = Mutex::new(Vec::new());
+        let (session, run) = session_of(|ctx| {
+            SEEN.lock().push(ctx.step().id);
+            ctx.set_output(0, vector(&[2.0]));
+            Ok(())
+        });
+        std::thread::scope(|scope| {
+            for _ in 0..10 {
+                let (session, run) = (&session, &run);
+                scope.spawn(move || {
+                    for _ in 0..100 {
+                        run(session, Request::default()).unwrap();
+                    }
+                });
+            }
+        });
+        let mut seen = std::mem::take(&mut *SEEN.lock());
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 1000);
+    }
 }
