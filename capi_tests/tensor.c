@@ -224,6 +224,33 @@ static void untouched_strings(void) {
 
 static void delete_of_null(void) { TF_DeleteTensor(NULL); }
 
+/* A tensor whose memory goes takes another one with it. */
+static void delete_the_argument(void *data, size_t length, void *argument) {
+  note_deallocation(data, length, argument);
+  TF_DeleteTensor(argument);
+}
+
+/* Many at a time: more than a thread could keep at hand. */
+static void deleted_tensors_leave_nothing(void) {
+  enum { COUNT = 1000 };
+  static _Alignas(ALIGNMENT) float data[6];
+  static TF_Tensor *tensors[COUNT];
+  deallocations = 0;
+  for (int round = 0; round < 3; round++) {
+    for (int i = 0; i < COUNT; i++) {
+      tensors[i] = TF_AllocateTensor(TF_INT32, round == 1 ? TWO_BY_THREE : NULL, round == 1 ? 2 : 0, round == 1 ? 24 : 4);
+      *(int32_t *)TF_TensorData(tensors[i]) = i;
+    }
+    for (int i = 0; i < COUNT; i++) {
+      CHECK_INT(*(int32_t *)TF_TensorData(tensors[i]), i);
+      CHECK_INT(TF_NumDims(tensors[i]), round == 1 ? 2 : 0);
+      TF_Tensor *outer = TF_NewTensor(TF_FLOAT, SIX, 1, data, sizeof data, delete_the_argument, tensors[i]);
+      TF_DeleteTensor(outer);
+    }
+    CHECK_INT(deallocations, (round + 1) * COUNT);
+  }
+}
+
 static void move_of_owned_memory(void) {
   TF_Tensor *t = f32_vector(3, (float[]){1, 2, 3});
   void *data = TF_TensorData(t);
@@ -385,6 +412,6 @@ CASES(CASE(default_alignment), CASE(aligned_memory_is_adopted), CASE(misaligned_
       CASE(no_elements_no_memory), CASE(bad_dimensions), CASE(without_deallocator), CASE(dimension_out_of_range),
       CASE(allocation_of_every_plain_type), CASE(allocation_checks_the_length), CASE(scalar), CASE(empty_allocation),
       CASE(strings_die_with_their_tensor), CASE(strings_may_be_freed_by_the_client), CASE(untouched_strings),
-      CASE(delete_of_null), CASE(move_of_owned_memory), CASE(move_of_adopted_memory), CASE(move_of_shared_memory),
+      CASE(delete_of_null), CASE(deleted_tensors_leave_nothing), CASE(move_of_owned_memory), CASE(move_of_adopted_memory), CASE(move_of_shared_memory),
       CASE(bitcast), CASE(bitcast_errors), CASE(set_shape), CASE(proto_content), CASE(proto_values_repeat_the_last),
       CASE(proto_strings), CASE(bad_protos))

@@ -32,7 +32,8 @@ typedef struct TF_Function TF_Function;
 // How a function is made; there is nothing to choose.
 typedef struct TF_FunctionOptions TF_FunctionOptions;
 
-// A graph. Sessions keep what is in it alive after the client has deleted it.
+// A graph. Sessions keep it alive after the client has deleted it, so that the client's pointer is good as long as its
+// sessions are.
 typedef struct TF_Graph TF_Graph;
 
 // How a GraphDef is brought into a graph.

@@ -43,8 +43,7 @@ TF_CAPI_EXPORT size_t TF_TensorDefaultAlignment(void);
 TF_CAPI_EXPORT TF_Tensor *TF_AllocateTensor(TF_DataType dtype, const int64_t *dims, int num_dims,
     size_t len);
 
-// Deletes `tensor` and returns a new one over the same memory if the library owns that memory and
-// nobody else holds it; else returns null and leaves `tensor` alone.
+// Returns `tensor` if the library owns its memory and nobody else holds it, so that it can go to another owner; else null.
 TF_CAPI_EXPORT TF_Tensor *TF_TensorMaybeMove(TF_Tensor *tensor);
 
 // Deletes a tensor; null is allowed. Its memory lives on while the runtime holds it.
