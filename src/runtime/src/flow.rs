@@ -596,7 +596,7 @@ impl<'s> Events<'s> {
 
     fn node_ended(&mut self, place: Place, number: u32, outputs: Option<Outputs>) {
         let node = self.node(number);
-        self.note(place, number, outputs.as_ref());
+        self.note_end(place, number, outputs.as_ref());
         match node.kind {
             Kind::Enter { child, is_constant } => {
                 let child = self.child(child, place);
@@ -672,7 +672,8 @@ impl<'s> Events<'s> {
             frame.constants.push((number, arrival));
             let iterations = frame.first..frame.end();
             for iteration in iterations {
-                self.propagate(Place { frame: child, iteration }, number, outputs.clone());
+                let place = Place { frame: child, iteration };
+                self.propagate_constant(place, number, outputs.clone());
             }
         } else {
             self.propagate(place, number, outputs);
@@ -733,7 +734,7 @@ impl<'s> Events<'s> {
                 Arrival::Value(value) => Some(SmallVec::from_iter([value])),
                 Arrival::Dead => None,
             };
-            self.propagate(Place { frame: live, iteration }, number, outputs);
+            self.propagate_constant(Place { frame: live, iteration }, number, outputs);
         }
     }
 

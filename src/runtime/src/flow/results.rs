@@ -12,8 +12,17 @@ impl Flow {
 }
 
 impl Events<'_> {
-    /// Keeps the results among what a node yields in iteration `place`.
-    pub(super) fn note(&mut self, place: Place, number: u32, outputs: Option<&Outputs>) {
+    /// Keeps the results among what a node yields in the iteration in which it runs. What is alive behind an Exit or a constant
+    /// Enter is elsewhere, or in several iterations: there it is kept as it gets there.
+    pub(super) fn note_end(&mut self, place: Place, number: u32, outputs: Option<&Outputs>) {
+        match self.node(number).kind {
+            Kind::Exit => {}
+            Kind::Enter { is_constant: true, .. } if outputs.is_some() => {}
+            _ => self.note(place, number, outputs),
+        }
+    }
+
+    fn note(&mut self, place: Place, number: u32, outputs: Option<&Outputs>) {
         match place.frame {
             ROOT => self.note_results(number, outputs),
             _ => self.note_inner_results(number, outputs),
@@ -45,5 +54,16 @@ impl Events<'_> {
     pub(super) fn propagate_exit(&mut self, parent: Place, number: u32, outputs: Option<Outputs>) {
         self.note(parent, number, outputs.as_ref());
         self.propagate(parent, number, outputs);
+    }
+
+    /// Tells an iteration what a constant Enter brings: to whoever fetches it, every iteration has yielded it.
+    pub(super) fn propagate_constant(
+        &mut self,
+        place: Place,
+        number: u32,
+        outputs: Option<Outputs>,
+    ) {
+        self.note_inner_results(number, outputs.as_ref());
+        self.propagate(place, number, outputs);
     }
 }
