@@ -82,6 +82,42 @@ static void fetches_inside_of_a_loop(void) {
   close_loop(&loop);
 }
 
+/* What is constant in a loop is there in every iteration, what enters it only in the first. */
+static void enters_fetched_with_their_loop(void) {
+  CountingLoop loop = open_loop();
+  const struct {
+    const char *name;
+    int n;
+    TF_Code code;
+    int value;
+  } cases[] = {
+      {"first", 0, TF_OK, 0},       {"first", 2, TF_OK, 0},       {"limit", 0, TF_OK, 0},
+      {"limit", 1, TF_INTERNAL, 0}, {"limit", 2, TF_INTERNAL, 0}, {"limit", 0, TF_OK, 0},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    TF_Operation *entered = TF_GraphOperationByName(loop.graph, cases[i].name);
+    TF_Output fed = output(loop.n, 0), fetched[] = {output(loop.exit, 0), output(entered, 0)};
+    TF_Tensor *n = i32_scalar(cases[i].n), *results[2] = {NULL, NULL};
+    TF_SessionRun(loop.session, NULL, &fed, &n, 1, fetched, results, 2, NULL, 0, NULL, status);
+    TF_DeleteTensor(n);
+    CHECK_CODE(status, cases[i].code);
+    if (cases[i].code == TF_OK) {
+      CHECK_INT(i32_at(results[0], 0), cases[i].n);
+      CHECK_INT(i32_at(results[1], 0), cases[i].value);
+    } else {
+      CHECK_STR(TF_Message(status), "Retval[1] has already been set.\n\t [[{{node _retval_limit_0_1}}]]");
+    }
+    TF_DeleteTensor(results[0]);
+    TF_DeleteTensor(results[1]);
+  }
+  /* Without the loop behind it, it is there once. */
+  TF_Operation *limit = TF_GraphOperationByName(loop.graph, "limit");
+  TF_Tensor *alone = fetch_with(loop.session, output(loop.n, 0), i32_scalar(7), output(limit, 0));
+  CHECK_INT(i32_at(alone, 0), 7);
+  TF_DeleteTensor(alone);
+  close_loop(&loop);
+}
+
 /* Messages number feeds and fetches in the order of their names. */
 static void numbers_are_those_of_sorted_names(void) {
   TF_Graph *g = TF_NewGraph();
@@ -185,5 +221,5 @@ static void scatters_into_a_scalar(void) {
   TF_DeleteGraph(g);
 }
 
-CASES(CASE(fetches_inside_of_a_loop), CASE(numbers_are_those_of_sorted_names), CASE(fed_twice_and_fetched),
-      CASE(uninitialized_variables), CASE(scatters_into_a_scalar))
+CASES(CASE(fetches_inside_of_a_loop), CASE(enters_fetched_with_their_loop), CASE(numbers_are_those_of_sorted_names),
+      CASE(fed_twice_and_fetched), CASE(uninitialized_variables), CASE(scatters_into_a_scalar))

@@ -23,9 +23,9 @@ use crate::functions::Function;
 use crate::plan::{Action, Gear, Plan, PlanNode};
 use crate::queue::Queue;
 use crate::repeat::{Next, Repeat};
-use crate::retval::Retval;
 
 mod partial;
+mod results;
 
 /// Who is told how a plan ended.
 type Done = Box<dyn FnOnce(Result<Outputs>) + Send>;
@@ -287,10 +287,7 @@ impl Flow {
             (events.run(), state.set_twice.take())
         };
         if let Some(result) = set_twice {
-            let retval = self.plan.retvals.get(result as usize);
-            let error =
-                retval.map_or_else(|| internal!("A result is in a loop"), Retval::set_twice);
-            self.fail(error);
+            self.fail(self.set_twice(result));
         }
         self.launch(ready);
         self.settle();
@@ -599,10 +596,7 @@ impl<'s> Events<'s> {
 
     fn node_ended(&mut self, place: Place, number: u32, outputs: Option<Outputs>) {
         let node = self.node(number);
-        match place.frame {
-            ROOT => self.note_results(number, outputs.as_ref()),
-            _ => self.note_inner_results(number, outputs.as_ref()),
-        }
+        self.note_end(place, number, outputs.as_ref());
         match node.kind {
             Kind::Enter { child, is_constant } => {
                 let child = self.child(child, place);
@@ -621,27 +615,6 @@ impl<'s> Events<'s> {
             iteration.outstanding -= 1;
         }
         self.may_have_ended.push(place.frame);
-    }
-
-    /// Keeps what a node has for the caller. What is dead is absent.
-    fn note_results(&mut self, number: u32, outputs: Option<&Outputs>) {
-        for &(output, result) in &self.node(number).results {
-            let value = outputs.map_or(Value::Absent, |outputs| outputs[output as usize].clone());
-            self.state.results[result as usize] = Some(value);
-        }
-    }
-
-    /// As [`Events::note_results`], for a node inside of a loop, which may be alive in one iteration only.
-    fn note_inner_results(&mut self, number: u32, outputs: Option<&Outputs>) {
-        let Some(outputs) = outputs else { return };
-        for &(output, result) in &self.node(number).results {
-            let value = &outputs[output as usize];
-            match &mut self.state.results[result as usize] {
-                _ if matches!(value, Value::Absent) => {}
-                Some(_) => self.state.set_twice = Some(result),
-                unset => *unset = Some(value.clone()),
-            }
-        }
     }
 
     /// Tells all that wait for a node, in iteration `place`.
@@ -699,7 +672,8 @@ impl<'s> Events<'s> {
             frame.constants.push((number, arrival));
             let iterations = frame.first..frame.end();
             for iteration in iterations {
-                self.propagate(Place { frame: child, iteration }, number, outputs.clone());
+                let place = Place { frame: child, iteration };
+                self.propagate_constant(place, number, outputs.clone());
             }
         } else {
             self.propagate(place, number, outputs);
@@ -715,15 +689,6 @@ impl<'s> Events<'s> {
         } else if place.iteration + 1 == frame.end() {
             frame.dead_exits.push(number);
         }
-    }
-
-    /// Tells the frame around, where an Exit may be what is fetched.
-    fn propagate_exit(&mut self, parent: Place, number: u32, outputs: Option<Outputs>) {
-        match parent.frame {
-            ROOT => self.note_results(number, outputs.as_ref()),
-            _ => self.note_inner_results(number, outputs.as_ref()),
-        }
-        self.propagate(parent, number, outputs);
     }
 
     fn next_iteration(&mut self, place: Place, number: u32, value: Value) {
@@ -769,7 +734,7 @@ impl<'s> Events<'s> {
                 Arrival::Value(value) => Some(SmallVec::from_iter([value])),
                 Arrival::Dead => None,
             };
-            self.propagate(Place { frame: live, iteration }, number, outputs);
+            self.propagate_constant(Place { frame: live, iteration }, number, outputs);
         }
     }
 

@@ -175,6 +175,31 @@ fn loops_nest() {
     }
 }
 
+/// What is fetched from inside of the outer loop is there if that runs once.
+#[test]
+fn an_inner_loop_is_fetched() {
+    // The outer loop runs once from below 10; the inner one adds one more than where it starts.
+    let cases = [
+        ("exit_j", 9.0, Ok([19.0])),
+        ("exit_j", 4.0, Ok([14.0])),
+        ("exit_j", 12.0, Err("Retval[0] does not have value")),
+        ("next_i", 9.0, Ok([19.0])),
+        ("enter_j", 9.0, Ok([9.0])),
+        // Of every iteration of the inner loop.
+        ("inner_n", 9.0, Err("A result is in a loop")),
+    ];
+    for (fetch, i, expected) in cases {
+        let feeds = [("i", i), ("n", 10.0), ("one", 1.0)];
+        let (result, needs_frames) = run(NESTED, &feeds, &[fetch, "exit_i"]);
+        assert!(needs_frames);
+        match (result, expected) {
+            (Ok(values), Ok(expected)) => assert_eq!(values[..1], expected, "{fetch}"),
+            (Err(error), Err(message)) => assert!(error.message().starts_with(message), "{error}"),
+            (result, expected) => panic!("{fetch} from {i}: {result:?}, not {expected:?}"),
+        }
+    }
+}
+
 /// `z = x < y ? x + y : y`, and what only one of the branches computes.
 const COND: &str = "
     x Placeholder
