@@ -369,11 +369,11 @@ static void dead_results(void) {
 
 /* ---- waiting ---- */
 
-/* Ends the session and opens one whose calls may take 100 ms. */
-static void limit_calls(void) {
+/* Ends the session and opens one whose calls may take so long. */
+static void limit_calls(int64_t ms) {
   delete_session(session);
   Pb config = {0};
-  pb_int(&config, 11, 100); /* operation_timeout_in_ms */
+  pb_int(&config, 11, ms); /* operation_timeout_in_ms */
   TF_SessionOptions *options = TF_NewSessionOptions();
   TF_SetConfig(options, config.data, config.length, status);
   free(config.data);
@@ -386,7 +386,7 @@ static void limit_calls(void) {
 static void time_limit_of_the_session(void) {
   open_sample();
   Queue q = add_queue(graph, "q");
-  limit_calls();
+  limit_calls(100);
   const char *handle = setup(OUTPUTS(O(a), O(b)), OUTPUTS(O(r1), O(q.dequeue)), NULL);
   call(handle, OUTPUTS(O(a), O(b)), VALUES(1, 2), OUTPUTS(O(r1)), VALUES(3));
   CHECK_OK(status);
@@ -401,7 +401,7 @@ static void time_limit_of_the_session(void) {
   close_sample();
 }
 
-/* A loop that would take minutes ends in time too, though it is one node. */
+/* A loop that would take minutes ends in time too. */
 static void time_limit_within_a_loop(void) {
   open_sample();
   TF_Output zero = output(constant(graph, i32_scalar(0), "zero"), 0), last;
@@ -414,7 +414,7 @@ static void time_limit_within_a_loop(void) {
   params.name = "loop";
   TF_FinishWhile(&params, status, &last);
   CHECK_OK(status);
-  limit_calls();
+  limit_calls(100);
   const char *handle = setup(OUTPUTS(O(a), O(b)), OUTPUTS(O(r1), last), NULL);
   double start = now_ms();
   call(handle, NONE, NULL, &last, 1, NULL);
@@ -446,6 +446,58 @@ static void *run_part(void *argument) {
                  part->fetch.oper != NULL, NULL, 0, part->status);
   TF_DeleteTensor(value);
   return NULL;
+}
+
+/* Adds the function `name(x) = op(x, value)`. */
+static void add_function(const char *name, const char *op, int value) {
+  TF_Graph *g = TF_NewGraph();
+  TF_Output x = O(placeholder(g, TF_INT32, "x")), y = O(constant(g, i32_scalar(value), "value"));
+  TF_Output result = O(binary(g, op, x, y, "result"));
+  TF_Function *function = TF_GraphToFunction(g, name, 0, -1, NULL, 1, &x, 1, &result, NULL, NULL, NULL, status);
+  CHECK_OK(status);
+  TF_GraphCopyFunction(graph, function, NULL, status);
+  CHECK_OK(status);
+  TF_DeleteFunction(function);
+  TF_DeleteGraph(g);
+}
+
+/* Adds a loop that would take minutes from 0, as one node. */
+static TF_Output add_long_loop(TF_Output start) {
+  add_function("is_below", "Less", INT32_MAX);
+  add_function("add_one", "AddV2", 1);
+  TF_OperationDescription *desc = TF_NewOperation(graph, "Cast", "start");
+  TF_AddInput(desc, start);
+  TF_SetAttrType(desc, "DstT", TF_INT32);
+  TF_Output first = O(finish(desc));
+  desc = TF_NewOperation(graph, "StatelessWhile", "loop");
+  TF_AddInputList(desc, &first, 1);
+  TF_SetAttrFuncName(desc, "cond", "is_below", strlen("is_below"));
+  TF_SetAttrFuncName(desc, "body", "add_one", strlen("add_one"));
+  return O(finish(desc));
+}
+
+/* A call that returns does not take the limit of another one with it, whose thread is inside of a node. */
+static void time_limit_of_each_call(void) {
+  if (!is_tfcore()) return; /* the reference deletes what its loop still uses, and crashes */
+  open_sample();
+  TF_Output last = add_long_loop(O(c));
+  limit_calls(300);
+  const char *handle = setup(OUTPUTS(O(a), O(b), O(c)), OUTPUTS(O(r1), last), NULL);
+  Part part = {handle, O(c), last, 0, NULL, TF_NewStatus()};
+  pthread_t thread;
+  double start = now_ms();
+  CHECK_INT(pthread_create(&thread, NULL, run_part, &part), 0);
+  sleep_ms(50);
+  call(handle, OUTPUTS(O(a), O(b)), VALUES(1, 2), OUTPUTS(O(r1)), VALUES(3));
+  CHECK_OK(status);
+  CHECK_INT(pthread_join(thread, NULL), 0);
+  double took = now_ms() - start;
+  CHECK(took > 295 && took < 5000);
+  CHECK_ERROR(part.status, TF_DEADLINE_EXCEEDED, "Timed out waiting for notification");
+  CHECK(part.result == NULL);
+  TF_DeleteStatus(part.status);
+  TF_DeletePRunHandle(handle);
+  close_sample();
 }
 
 static void closing_wakes_who_waits(void) {
@@ -537,5 +589,6 @@ CASES(CASE(in_two_steps), CASE(one_by_one), CASE(handles_are_told_by_their_names
       CASE(a_fetch_may_be_announced_twice), CASE(interleaved), CASE(feeds_and_fetches_out_of_turn),
       CASE(pending_feeds_behind_fed_tensors), CASE(unknown_handles), CASE(bad_announcements), CASE(null_arguments),
       CASE(missing_feed), CASE(failing_kernel), CASE(wrong_dtype), CASE(dead_results),
-      CASE(time_limit_of_the_session), CASE(time_limit_within_a_loop), CASE(closing_wakes_who_waits), CASE(it_goes_on_between_calls),
-      CASE(several_threads_share_a_run), CASE(sessions_are_deleted_with_open_runs))
+      CASE(time_limit_of_the_session), CASE(time_limit_within_a_loop), CASE(time_limit_of_each_call),
+      CASE(closing_wakes_who_waits), CASE(it_goes_on_between_calls), CASE(several_threads_share_a_run),
+      CASE(sessions_are_deleted_with_open_runs))

@@ -41,8 +41,8 @@ pub(crate) struct Run {
     pub(crate) pool: Option<Arc<Pool>>,
     pub(crate) trace: Option<Arc<Trace>>,
     pub(crate) deadline: Option<Instant>,
-    /// Of a partial run: when the call that goes on with it now has to be over.
-    pub(crate) call_deadline: Option<Mutex<Option<Instant>>>,
+    /// Of a partial run: when the calls that go on with it now have to be over, each for itself.
+    pub(crate) call_deadlines: Option<Mutex<Vec<Instant>>>,
     pub(crate) functions: Arc<Functions>,
     /// The error for which the step was cancelled, whichever of its plans it arose in.
     pub(crate) cause: OnceLock<Error>,
@@ -97,9 +97,9 @@ impl<'r> Exec<'r> {
         if self.run.step.cancellation.is_cancelled() {
             return Err(cancelled!("Step was cancelled"));
         }
-        let deadline = match (&self.run.deadline, &self.run.call_deadline) {
+        let deadline = match (&self.run.deadline, &self.run.call_deadlines) {
             (None, None) => return Ok(()),
-            (None, Some(deadline)) => *deadline.lock(),
+            (None, Some(deadlines)) => deadlines.lock().iter().min().copied(),
             (deadline, _) => *deadline,
         };
         match deadline {
@@ -110,7 +110,7 @@ impl<'r> Exec<'r> {
 
     /// The error of a node, with its name. What memory is in use is noted before it is given back.
     #[cold]
-    fn blame(self, node: &PlanNode, error: Error) -> Error {
+    pub(crate) fn blame(self, node: &PlanNode, error: Error) -> Error {
         if error.code() == Code::ResourceExhausted
             && let Some(trace) = &self.run.trace
         {
@@ -532,7 +532,7 @@ pub(crate) mod tests {
             pool,
             trace: None,
             deadline: None,
-            call_deadline: None,
+            call_deadlines: None,
             functions,
             cause: OnceLock::new(),
         })

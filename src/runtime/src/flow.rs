@@ -222,6 +222,10 @@ impl Flow {
         }
     }
 
+    fn exec(&self) -> Exec<'_> {
+        Exec { run: &self.run, depth: self.depth }
+    }
+
     /// Runs a node, or begins to.
     fn work(self: Arc<Self>, ready: Ready) {
         let Ready { place, node: number, mut inputs } = ready;
@@ -229,13 +233,13 @@ impl Flow {
             return self.settle();
         }
         let node = &self.plan.body.nodes[number as usize];
-        let exec = Exec { run: &self.run, depth: self.depth };
+        let exec = self.exec();
         if let Err(error) = exec.check() {
             return self.ended(place, number, Err(error));
         }
         if let Some(kernel) = node.blocking() {
             if let Err(error) = prepare(node, &mut inputs) {
-                return self.ended(place, number, Err(error.at_node(&node.name)));
+                return self.ended(place, number, Err(error));
             }
             let (dtypes, step) = (&node.output_dtypes, self.run.step_on(node.device).clone());
             let ctx = BlockingContext::new(inputs, dtypes, step, self.end_of(place, number));
@@ -270,7 +274,7 @@ impl Flow {
         let outputs = match result {
             Ok(outputs) => outputs,
             Err(error) => {
-                self.fail(error.at_node(&self.plan.body.nodes[number as usize].name));
+                self.fail(self.exec().blame(&self.plan.body.nodes[number as usize], error));
                 return self.settle();
             }
         };
@@ -367,7 +371,7 @@ impl Flow {
     /// Makes the next call of `repeat`, after one with these results. Each goes through the queue, so that the stack does not grow
     /// with their number.
     fn go_on(self: Arc<Self>, mut repeat: Box<dyn Repeat>, results: Outputs, done: Done) {
-        let exec = Exec { run: &self.run, depth: self.depth };
+        let exec = self.exec();
         // A panic is a bug, which must not leave the step waiting.
         let next = catch_unwind(AssertUnwindSafe(|| {
             exec.check()?;
@@ -393,7 +397,7 @@ impl Flow {
 
     fn start_call(self: &Arc<Self>, function: &Arc<Function>, args: Inputs, done: Done) {
         let begin = || {
-            let exec = Exec { run: &self.run, depth: self.depth }.deeper(function)?;
+            let exec = self.exec().deeper(function)?;
             let plan = function.plan(&self.run.functions, &[])?;
             check_args(plan, function, &args)?;
             Ok((exec, plan.clone()))

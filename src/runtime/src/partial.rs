@@ -170,7 +170,7 @@ impl PartialRuns {
                 Code::DeadlineExceeded if is_late() => timed_out(),
                 _ => error,
             });
-        run.flow.limit_call(None);
+        run.flow.unlimit_call(deadline);
         run.queue.leave();
         let is_last = run.finish_call();
         if is_last || outcome.is_err() {

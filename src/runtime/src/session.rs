@@ -331,8 +331,8 @@ impl Session {
         };
         let plan = self.plan(&signature, |_| Ok(()))?;
         let step = NEXT_STEP.fetch_add(1, Ordering::Relaxed);
-        let call_deadline = self.config.timeout.map(|_| Mutex::default());
-        let run = Run { call_deadline, ..self.new_run(step, self.pool(0)?) };
+        let call_deadlines = self.config.timeout.map(|_| Mutex::default());
+        let run = Run { call_deadlines, ..self.new_run(step, self.pool(0)?) };
         let run = Arc::new(run);
         self.life.partial_runs.begin(&announced.key(), nodes, &plan, &run, feeds, fetches)
     }
@@ -380,7 +380,7 @@ impl Session {
             pool: pool.clone(),
             trace: None,
             deadline: None,
-            call_deadline: None,
+            call_deadlines: None,
             functions: self.functions.clone(),
             cause: OnceLock::new(),
         }

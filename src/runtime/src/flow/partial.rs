@@ -3,10 +3,19 @@
 use super::*;
 
 impl Flow {
-    /// Says when the call that goes on with the run has to be over, for nodes that take long.
+    /// Says when a call that goes on with the run has to be over, for nodes that take long.
     pub(crate) fn limit_call(&self, deadline: Option<Instant>) {
-        if let Some(limit) = &self.run.call_deadline {
-            *limit.lock() = deadline;
+        if let (Some(deadlines), Some(deadline)) = (&self.run.call_deadlines, deadline) {
+            deadlines.lock().push(deadline);
+        }
+    }
+
+    /// Ends what [`Flow::limit_call`] said for a call; those of others stay.
+    pub(crate) fn unlimit_call(&self, deadline: Option<Instant>) {
+        let Some(deadlines) = &self.run.call_deadlines else { return };
+        let deadlines = &mut *deadlines.lock();
+        if let Some(index) = deadlines.iter().position(|&other| Some(other) == deadline) {
+            deadlines.swap_remove(index);
         }
     }
 
