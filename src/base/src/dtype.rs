@@ -20,9 +20,13 @@ macro_rules! dtypes {
             pub const ALL: &'static [DType] = &[$(DType::$name),*];
 
             /// Bytes an element by number; 0 where there is no type.
-            const SIZES: [u8; 128] = {
-                let mut sizes = [0; 128];
-                $(sizes[$number] = $size;)*
+            /// By number, reference forms included: what every op asks for is one load.
+            const SIZES: [u8; 256] = {
+                let mut sizes = [0; 256];
+                $(
+                    sizes[$number] = $size;
+                    sizes[$number + REF_OFFSET as usize] = $size;
+                )*
                 sizes
             };
 
@@ -101,14 +105,14 @@ impl DType {
     #[inline]
     #[must_use]
     pub const fn base(self) -> DType {
-        DType(self.0 % REF_OFFSET)
+        DType(if self.0 >= REF_OFFSET { self.0 - REF_OFFSET } else { self.0 })
     }
 
     /// Bytes that one element takes in memory here. What `TF_DataTypeSize` reports is
     /// [`DType::c_size`].
     #[inline]
     pub fn size(self) -> usize {
-        usize::from(DType::SIZES[usize::from(self.base().0)])
+        usize::from(DType::SIZES[usize::from(self.0)])
     }
 
     /// Bytes an element as the C API counts them: 0 for types that are not plain bytes.

@@ -163,11 +163,11 @@ fn pick<F, L, S: Pick<F, L> + TypeSet>(init: &KernelInit<'_>) -> Result<L> {
 
 impl UnaryKernel {
     /// The short way for a few elements; see [`BinaryKernel::tiny`].
-    fn tiny(&self, ctx: &mut OpContext<'_>) -> Result<Option<Tensor>> {
+    fn tiny(&self, ctx: &mut OpContext<'_>) -> Result<bool> {
         let input = ctx.input(0)?;
         let (dtype, output) = (input.dtype(), self.body.output);
         if input.count() == 0 || input.count() > self.tiny {
-            return Ok(None);
+            return Ok(false);
         }
         if dtype == output && ctx.is_reusable(0) {
             let mut out = ctx.take_input(0)?;
@@ -175,18 +175,19 @@ impl UnaryKernel {
             let mut copy = ElemsMut::scratch(dtype, out.count(), &mut memory);
             copy.reborrow().copy_from(out.elems());
             (self.body.run)(copy.as_shared(), out.elems_mut()?);
-            return Ok(Some(out));
+            ctx.set_output(0, out);
+            return Ok(true);
         }
         let mut out = ctx.allocate(output, input.shape().clone())?;
         (self.body.run)(input.elems(), out.elems_mut()?);
-        Ok(Some(out))
+        ctx.set_output(0, out);
+        Ok(true)
     }
 }
 
 impl Kernel for UnaryKernel {
     fn compute(&self, ctx: &mut OpContext<'_>) -> Result<()> {
-        if let Some(out) = self.tiny(ctx)? {
-            ctx.set_output(0, out);
+        if self.tiny(ctx)? {
             return Ok(());
         }
         let shape = ctx.input(0)?.shape().clone();
@@ -277,8 +278,7 @@ impl BinaryKernel {
 
 impl Kernel for BinaryKernel {
     fn compute(&self, ctx: &mut OpContext<'_>) -> Result<()> {
-        if let Some(out) = self.tiny(ctx)? {
-            ctx.set_output(0, out);
+        if self.tiny(ctx)? {
             return Ok(());
         }
         let (x, y) = (ctx.input(0)?, ctx.input(1)?);
@@ -319,16 +319,16 @@ impl ScalarKernel for BinaryKernel {
 impl BinaryKernel {
     /// The short way for a few elements, of equal shapes or with a scalar: no parts, no blocks. In graphs of
     /// scalars the rest would cost many times what the loop does.
-    fn tiny(&self, ctx: &mut OpContext<'_>) -> Result<Option<Tensor>> {
+    fn tiny(&self, ctx: &mut OpContext<'_>) -> Result<bool> {
         let (x, y) = (ctx.input(0)?, ctx.input(1)?);
         let shape = match () {
             () if y.rank() == 0 || x.shape() == y.shape() => x.shape(),
             () if x.rank() == 0 => y.shape(),
-            () => return Ok(None),
+            () => return Ok(false),
         };
         let (count, output) = (shape.count(), self.body.output);
         if count == 0 || count > self.tiny {
-            return Ok(None);
+            return Ok(false);
         }
         if let Some(check) = self.body.check {
             check(x.elems(), y.elems())?;
@@ -343,14 +343,16 @@ impl BinaryKernel {
             () => {
                 let mut out = ctx.allocate(output, shape.clone())?;
                 run_tiny(&self.body, [Some(x.elems()), Some(y.elems())], out.elems_mut()?);
-                return Ok(Some(out));
+                ctx.set_output(0, out);
+                return Ok(true);
             }
         };
         let mut out = ctx.take_input(reused)?;
         let mut operands = [None; 2];
         operands[1 - reused] = Some(ctx.input(1 - reused)?.elems());
         run_tiny(&self.body, operands, out.elems_mut()?);
-        Ok(Some(out))
+        ctx.set_output(0, out);
+        Ok(true)
     }
 
     fn run(
@@ -487,30 +489,33 @@ impl Tiling {
 }
 
 /// As [`run_pairs`], for operands that are as long as `out` or one element, none above [`TINY_BLOCK`] bytes.
+#[inline(always)]
 fn run_tiny(body: &BinaryLoop, operands: [Option<Elems<'_>>; 2], out: ElemsMut<'_>) {
     let len = out.len();
+    debug_assert!(operands.iter().flatten().all(|elems| elems.len() == len || elems.len() == 1));
     let mut memory = [[0u64; TINY_BLOCK / 8]; 2];
     let [first, second] = &mut memory;
-    // What the operand is if the loop can read it where it is, else a copy.
-    fn place<'s>(
-        operand: Option<Elems<'s>>,
-        out: &ElemsMut<'_>,
-        memory: &'s mut [u64],
-    ) -> Elems<'s> {
-        match operand {
-            Some(elems) if elems.len() == out.len() => elems,
-            Some(element) => element.repeated(out.len(), memory),
-            None => {
-                let mut copy = ElemsMut::scratch(out.dtype(), out.len(), memory);
-                copy.reborrow().copy_from(out.as_shared());
-                copy.into_shared()
-            }
+    let x = place_tiny(operands[0], &out, first);
+    let y = place_tiny(operands[1], &out, second);
+    (body.run)(x, y, out);
+}
+
+/// What the operand is if the loop can read it where it is, else a copy.
+#[inline(always)]
+fn place_tiny<'s>(
+    operand: Option<Elems<'s>>,
+    out: &ElemsMut<'_>,
+    memory: &'s mut [u64; TINY_BLOCK / 8],
+) -> Elems<'s> {
+    match operand {
+        Some(elems) if elems.len() == out.len() => elems,
+        Some(element) => element.repeated(out.len(), memory),
+        None => {
+            let mut copy = ElemsMut::scratch(out.dtype(), out.len(), memory);
+            copy.reborrow().copy_from(out.as_shared());
+            copy.into_shared()
         }
     }
-    debug_assert!(operands.iter().flatten().all(|elems| elems.len() == len || elems.len() == 1));
-    let x = place(operands[0], &out, first);
-    let y = place(operands[1], &out, second);
-    (body.run)(x, y, out);
 }
 
 /// Runs `body` where an operand may be a single repeating element, or `None` if it stands in `out`.

@@ -5,7 +5,7 @@ use tfcore_framework::{
     AddAssign, InferenceContext, OpContext, Registry, ShapeAndType, add_assign_of_number,
     for_each_part, kernel, shape_ops,
 };
-use tfcore_tensor::{Elems, Shape, Tensor, Variant};
+use tfcore_tensor::{Shape, Tensor, Variant};
 
 pub(crate) fn register(r: &mut Registry) {
     // `AddN(inputs: N * T) -> sum: T`.
@@ -93,9 +93,11 @@ fn add_n(ctx: &mut OpContext<'_>, name: &str, add: AddAssign) -> Result<()> {
         return Ok(());
     }
     let (mut sum, forwarded) = ctx.forward_or_allocate(&[0], 0, shape)?;
-    let inputs = (usize::from(forwarded.is_some())..ctx.num_inputs())
-        .map(|index| ctx.input(index).map(|tensor| tensor.elems()))
-        .collect::<Result<Vec<Elems<'_>>>>()?;
+    let rest = usize::from(forwarded.is_some())..ctx.num_inputs();
+    let mut inputs = Vec::with_capacity(rest.len());
+    for index in rest {
+        inputs.push(ctx.input(index)?.elems());
+    }
     for_each_part(ctx.parallel(), sum.elems_mut()?, inputs.len(), &|start, mut part| {
         for at in (0..part.len()).step_by(BLOCK) {
             let end = (at + BLOCK).min(part.len());

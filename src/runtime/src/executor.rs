@@ -97,10 +97,16 @@ impl<'r> Exec<'r> {
         if self.run.step.cancellation.is_cancelled() {
             return Err(cancelled!("Step was cancelled"));
         }
-        let deadline = match (&self.run.deadline, &self.run.call_deadlines) {
-            (None, None) => return Ok(()),
-            (None, Some(deadlines)) => deadlines.lock().iter().min().copied(),
-            (deadline, _) => *deadline,
+        match (&self.run.deadline, &self.run.call_deadlines) {
+            (None, None) => Ok(()),
+            _ => self.check_time(),
+        }
+    }
+
+    fn check_time(self) -> Result<()> {
+        let deadline = match &self.run.call_deadlines {
+            None => self.run.deadline,
+            Some(deadlines) => deadlines.lock().iter().min().copied(),
         };
         match deadline {
             Some(deadline) if Instant::now() >= deadline => Err(timed_out()),

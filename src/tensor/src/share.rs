@@ -108,11 +108,10 @@ fn take(len: usize) -> Option<Arc<Buffer>> {
 }
 
 fn keep(buffer: Arc<Buffer>, capacity: usize) {
-    let mut rest = Some(buffer);
-    let _is_over = KEPT.try_with(|kept| {
+    let _is_over = KEPT.try_with(move |kept| {
         let bin = &mut kept.borrow_mut()[capacity / ALIGNMENT - 1];
         if bin.len() < MAX_KEPT {
-            bin.extend(rest.take());
+            bin.push(buffer);
         }
     });
 }
