@@ -94,6 +94,12 @@ static void single_values(void) {
   TF_OperationGetAttrTensor(op, "_tensor", &t, status);
   CHECK_OK(status);
   CHECK(is_f32(t, 2, (float[]){1, 2}));
+  /* The tensor is the client's: what is written to it does not reach the attr. */
+  ((float *)TF_TensorData(t))[0] = 9;
+  TF_DeleteTensor(t);
+  TF_OperationGetAttrTensor(op, "_tensor", &t, status);
+  CHECK_OK(status);
+  CHECK(is_f32(t, 2, (float[]){1, 2}));
   TF_DeleteTensor(t);
   TF_DeleteGraph(g);
 }
@@ -174,8 +180,13 @@ static void list_values(void) {
   CHECK_OK(status);
   CHECK(is_f32(tensors[0], 1, (float[]){3}));
   CHECK_INT(i32_at(tensors[1], 0), 4);
+  *(float *)TF_TensorData(tensors[0]) = 9;
   TF_DeleteTensor(tensors[0]);
   TF_DeleteTensor(tensors[1]);
+  TF_OperationGetAttrTensorList(op, "_tensor", tensors, 1, status);
+  CHECK_OK(status);
+  CHECK(is_f32(tensors[0], 1, (float[]){3}));
+  TF_DeleteTensor(tensors[0]);
   TF_DeleteGraph(g);
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tfcore_base::{Result, invalid, out_of_range};
 use tfcore_framework::{AttrList, AttrValue, shape_to_proto};
 use tfcore_graph::Node;
-use tfcore_tensor::PartialShape;
+use tfcore_tensor::{PartialShape, Tensor};
 
 use super::graph::TF_Operation;
 use super::handle::{count, get, guard, put, quiet, slice_mut, text, to_int};
@@ -555,7 +555,7 @@ pub unsafe extern "C" fn TF_OperationGetAttrTensorShapeProtoList(
     unsafe { guard(status, (), body) }
 }
 
-/// Stores a tensor attr as a new tensor, which the caller deletes.
+/// Stores a tensor attr as a new tensor with memory of its own, which the caller deletes.
 ///
 /// # Safety
 /// `oper` must be live, `value` writable.
@@ -566,7 +566,10 @@ pub unsafe extern "C" fn TF_OperationGetAttrTensor(
     value: *mut *mut TF_Tensor,
     status: *mut TF_Status,
 ) {
-    let read = |node: &Node, name: &str| Ok(TF_Tensor::new(node.attrs.tensor(name)?.tensor()?));
+    // The caller may write the tensor, the attr is nobody's to change.
+    let read = |node: &Node, name: &str| {
+        Ok(TF_Tensor::new(node.attrs.tensor(name)?.tensor()?.deep_copy()?))
+    };
     // SAFETY: as the caller promises.
     unsafe {
         if let Some(value) = value.as_mut() {
@@ -576,8 +579,8 @@ pub unsafe extern "C" fn TF_OperationGetAttrTensor(
     }
 }
 
-/// Stores the first `max_values` items of a list(tensor) attr as new tensors, which the caller
-/// deletes.
+/// Stores the first `max_values` items of a list(tensor) attr as new tensors with memory of their own, which the
+/// caller deletes.
 ///
 /// # Safety
 /// `oper` must be live, `values` writable for `max_values` elements.
@@ -602,8 +605,9 @@ pub unsafe extern "C" fn TF_OperationGetAttrTensorList(
         let len = tensors.len().min(count(max_values, "max_values")?);
         // SAFETY: as the caller promises.
         let values = unsafe { slice_mut(values, len, "values")? };
-        for (out, tensor) in values.iter_mut().zip(tensors) {
-            *out = TF_Tensor::new(tensor);
+        let copies = tensors[..len].iter().map(Tensor::deep_copy).collect::<Result<Vec<_>>>()?;
+        for (out, copy) in values.iter_mut().zip(copies) {
+            *out = TF_Tensor::new(copy);
         }
         Ok(())
     };

@@ -378,12 +378,12 @@ TF_CAPI_EXPORT void TF_OperationGetAttrTensorShapeProto(TF_Operation *oper, cons
 TF_CAPI_EXPORT void TF_OperationGetAttrTensorShapeProtoList(TF_Operation *oper,
     const char *attr_name, TF_Buffer **values, int max_values, TF_Status *status);
 
-// Stores a tensor attr as a new tensor, which the caller deletes.
+// Stores a tensor attr as a new tensor with memory of its own, which the caller deletes.
 TF_CAPI_EXPORT void TF_OperationGetAttrTensor(TF_Operation *oper, const char *attr_name,
     TF_Tensor **value, TF_Status *status);
 
-// Stores the first `max_values` items of a list(tensor) attr as new tensors, which the caller
-// deletes.
+// Stores the first `max_values` items of a list(tensor) attr as new tensors with memory of their own, which the
+// caller deletes.
 TF_CAPI_EXPORT void TF_OperationGetAttrTensorList(TF_Operation *oper, const char *attr_name,
     TF_Tensor **values, int max_values, TF_Status *status);
 
