@@ -492,8 +492,9 @@ static void versions(void) {
   pb_message(&def, 4, version);
   import_fails(g, pb_buffer(def), TF_NewImportGraphDefOptions(), TF_INVALID_ARGUMENT,
                "GraphDef disallows consumer version 2474.");
-  /* The graph becomes as old as the oldest part of it. */
+  /* The graph becomes as old as the oldest part of it; the single version of old is not looked at. */
   def = (Pb){0};
+  pb_int(&def, 3, 5);
   version = (Pb){0};
   pb_int(&version, 1, 1000);
   pb_message(&def, 4, version);

@@ -78,7 +78,7 @@ impl<'a> ParsedGraphDef<'a> {
             });
         }
         parsed.library = def.library.clone().unwrap_or_default();
-        parsed.versions = versions(def.versions.clone().unwrap_or_default(), def.version);
+        parsed.versions = def.versions.clone().unwrap_or_default();
         parsed
     }
 
@@ -129,14 +129,6 @@ fn to_u32(number: usize) -> u32 {
     u32::try_from(number).expect("a graph has fewer than 2^32 nodes and inputs")
 }
 
-/// Graphs of old have a single version.
-fn versions(versions: proto::VersionDef, producer: i32) -> proto::VersionDef {
-    match versions == proto::VersionDef::default() {
-        true => proto::VersionDef { producer, ..versions },
-        false => versions,
-    }
-}
-
 struct Reader<'a, 'r> {
     registry: &'r Registry,
     /// The kinds by the hash of their ops and attrs.
@@ -151,21 +143,22 @@ struct Reader<'a, 'r> {
 
 impl<'a> Reader<'a, '_> {
     fn read(&mut self, bytes: &'a [u8]) -> Result<(), Malformed> {
-        let (mut library, mut version_def, mut version) = (Vec::new(), Vec::new(), 0);
+        let (mut library, mut versions) = (Vec::new(), Vec::new());
         let mut fields = Fields::new(bytes);
         while let Some((number, value)) = fields.next()? {
             match number {
                 1 => self.read_node(value.bytes()?)?,
                 // A message may come in parts, which in a row are one message.
                 2 => library.extend_from_slice(value.bytes()?),
-                3 => version = value.varint()? as i32,
-                4 => version_def.extend_from_slice(value.bytes()?),
+                // The one version that graphs of old have: nobody asks for it.
+                3 => drop(value.varint()?),
+                4 => versions.extend_from_slice(value.bytes()?),
                 5 => drop(proto::decode::<proto::GraphDebugInfo>(value.bytes()?)?),
                 _ => {}
             }
         }
         self.def.library = proto::decode(&library)?;
-        self.def.versions = versions(proto::decode(&version_def)?, version);
+        self.def.versions = proto::decode(&versions)?;
         Ok(())
     }
 
@@ -285,7 +278,8 @@ mod tests {
         let registry = Registry::new();
         let def = proto::GraphDef {
             node: vec![node("x", 1), node("y", 3), node("z", 1), proto::NodeDef::default()],
-            version: 21,
+            version: 5,
+            versions: Some(proto::VersionDef { producer: 21, ..Default::default() }),
             ..Default::default()
         };
         let bytes = def.encode_to_vec();
