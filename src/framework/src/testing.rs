@@ -2,15 +2,33 @@
 
 use std::sync::Arc;
 
-use tfcore_base::{Result, internal, not_found};
+use tfcore_base::{Elem, Result, internal, not_found};
 use tfcore_math::pool::Parallel;
-use tfcore_tensor::{PartialShape, Tensor};
+use tfcore_tensor::{PartialShape, Shape, Tensor};
 
 use crate::kernel::{KernelInit, OpContext, Step, Value};
 use crate::{AttrValue, Attrs, DeviceType, InferenceContext, OpDef, Operands, Registry};
 
 /// Attributes by name, such as `[("T", AttrValue::Type(DType::FLOAT))]`.
 pub type AttrPairs<'a> = &'a [(&'a str, AttrValue)];
+
+/// A registry with the ops that `register` brings.
+pub fn registry_of(register: fn(&mut Registry)) -> Registry {
+    let mut registry = Registry::new();
+    register(&mut registry);
+    registry
+}
+
+/// A tensor of these elements, which must be as many as the shape has.
+pub fn tensor<T: Elem>(dims: &[i64], elements: &[T]) -> Tensor {
+    let shape = Shape::new(dims).expect("the dimensions of a test");
+    Tensor::from_slice(shape, elements).expect("as many elements as the shape has")
+}
+
+/// As [`tensor`], for literals that need not say their type.
+pub fn floats(dims: &[i64], elements: &[f32]) -> Tensor {
+    tensor(dims, elements)
+}
 
 /// Runs the CPU kernel of `op` once, on one thread, and returns its outputs.
 ///

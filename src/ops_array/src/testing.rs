@@ -3,17 +3,14 @@
 use std::sync::OnceLock;
 
 use tfcore_base::{DType, Elem, Result};
-use tfcore_framework::testing::{AttrPairs, infer, run_op};
+pub(crate) use tfcore_framework::testing::tensor;
+use tfcore_framework::testing::{AttrPairs, infer, registry_of, run_op};
 use tfcore_framework::{AttrValue, Registry};
-use tfcore_tensor::{Shape, Tensor};
+use tfcore_tensor::Tensor;
 
 fn registry() -> &'static Registry {
     static REGISTRY: OnceLock<Registry> = OnceLock::new();
-    REGISTRY.get_or_init(|| {
-        let mut registry = Registry::new();
-        crate::register(&mut registry);
-        registry
-    })
+    REGISTRY.get_or_init(|| registry_of(crate::register))
 }
 
 /// Runs an op; see [`run_op`].
@@ -50,11 +47,6 @@ pub(crate) fn shapes(
         Ok(shapes) => shapes,
         Err(error) => error.message().to_string(),
     }
-}
-
-/// A tensor of these elements.
-pub(crate) fn tensor<T: Elem>(dims: &[i64], elements: &[T]) -> Tensor {
-    Tensor::from_slice(Shape::new(dims).unwrap(), elements).unwrap()
 }
 
 /// The tensor `0, 1, 2, ..` of type `int32`.

@@ -66,7 +66,7 @@ fn arg_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use tfcore_framework::testing::infer;
+    use tfcore_framework::testing::{infer, registry_of};
     use tfcore_framework::{AttrList, AttrValue};
     use tfcore_tensor::PartialShape;
 
@@ -74,8 +74,7 @@ mod tests {
 
     #[test]
     fn arguments_have_the_shape_that_the_definition_gives() {
-        let mut registry = Registry::new();
-        register(&mut registry);
+        let registry = registry_of(register);
         let shapes = |shapes: &[&[i64]]| {
             let shapes = shapes.iter().map(|dims| PartialShape::from_i64s(dims).unwrap());
             AttrValue::list(AttrList::Shape(shapes.collect()))

@@ -130,7 +130,7 @@ fn map_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use tfcore_framework::testing::infer;
+    use tfcore_framework::testing::{infer, registry_of};
     use tfcore_framework::{AttrList, AttrValue, Attrs};
 
     use super::*;
@@ -149,8 +149,7 @@ mod tests {
 
     #[test]
     fn shapes_of_calls() {
-        let mut registry = Registry::new();
-        register(&mut registry);
+        let registry = registry_of(register);
         let f = || AttrValue::func("F", Attrs::new());
         let call = [("Tin", floats(1)), ("Tout", floats(2)), ("f", f())];
         let tcond = ("Tcond", AttrValue::Type(DType::BOOL));

@@ -100,14 +100,13 @@ fn enter_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 mod tests {
     use tfcore_base::DType;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::infer;
+    use tfcore_framework::testing::{infer, registry_of};
 
     use super::*;
 
     #[test]
     fn shapes_of_switches_and_frames() {
-        let mut registry = Registry::new();
-        register(&mut registry);
+        let registry = registry_of(register);
         let t = ("T", AttrValue::Type(DType::FLOAT));
         let frame = ("frame_name", AttrValue::string("f"));
         let enter =

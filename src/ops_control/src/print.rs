@@ -118,15 +118,14 @@ fn print_v2_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 mod tests {
     use tfcore_base::DType;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::run_op;
+    use tfcore_framework::testing::{registry_of, run_op};
     use tfcore_tensor::{Shape, Tensor};
 
     use super::*;
 
     #[test]
     fn a_failed_assertion_shows_its_data() {
-        let mut registry = Registry::new();
-        register(&mut registry);
+        let registry = registry_of(register);
         let data = Tensor::from_slice(Shape::vector(3), &[1i32, 2, 3]).unwrap();
         let attrs = [("T", AttrValue::types([DType::INT32])), ("summarize", AttrValue::Int(2))];
         let run =

@@ -58,13 +58,12 @@ mod tests {
     use super::*;
     use tfcore_base::DType;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{run_op_in, step};
+    use tfcore_framework::testing::{registry_of, run_op_in, step};
     use tfcore_tensor::Tensor;
 
     #[test]
     fn what_is_sent_is_received_by_name() {
-        let mut registry = Registry::new();
-        register(&mut registry);
+        let registry = registry_of(register);
         let step = step();
         let run = |op: &str, name: &str, inputs: Vec<Tensor>| {
             let dtype = if inputs.is_empty() { "tensor_type" } else { "T" };

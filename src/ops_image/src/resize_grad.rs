@@ -231,19 +231,12 @@ fn compute(
 mod tests {
     use tfcore_base::DType;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{infer, run_op};
-    use tfcore_tensor::Tensor;
+    use tfcore_framework::testing::{infer, registry_of, run_op, tensor};
 
     use super::*;
 
     fn registry() -> Registry {
-        let mut r = Registry::new();
-        register(&mut r);
-        r
-    }
-
-    fn tensor<T: Elem>(dims: &[i64], values: &[T]) -> Tensor {
-        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+        registry_of(register)
     }
 
     fn attrs(dtype: DType) -> [(&'static str, AttrValue); 3] {

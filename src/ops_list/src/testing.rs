@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tfcore_base::{DType, Elem, Result};
-pub(crate) use tfcore_framework::testing::AttrPairs;
+pub(crate) use tfcore_framework::testing::{AttrPairs, registry_of};
 use tfcore_framework::testing::{run_op_in, step};
 use tfcore_framework::{AttrValue, Registry, Step};
 use tfcore_tensor::{Shape, Tensor};
@@ -16,8 +16,7 @@ pub(crate) struct Ops {
 
 impl Ops {
     pub(crate) fn new() -> Ops {
-        let mut registry = Registry::new();
-        crate::register(&mut registry);
+        let registry = registry_of(crate::register);
         Ops { registry, step: step() }
     }
 

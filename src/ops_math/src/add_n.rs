@@ -146,15 +146,13 @@ fn add_variants(ctx: &mut OpContext<'_>) -> Result<()> {
 mod tests {
     use tfcore_base::{DType, Elem};
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_framework::testing::{infer, registry_of, run_op};
     use tfcore_tensor::{Shape, Tensor};
 
     use super::*;
 
     fn registry() -> Registry {
-        let mut registry = Registry::new();
-        register(&mut registry);
-        registry
+        registry_of(register)
     }
 
     fn attrs<T: Elem>(number: i64) -> [(&'static str, AttrValue); 2] {

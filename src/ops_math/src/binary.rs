@@ -267,15 +267,13 @@ pub(crate) fn register(r: &mut Registry) {
 mod tests {
     use tfcore_base::Elem;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_framework::testing::{infer, registry_of, run_op};
     use tfcore_tensor::{Shape, Tensor};
 
     use super::*;
 
     fn registry() -> Registry {
-        let mut registry = Registry::new();
-        register(&mut registry);
-        registry
+        registry_of(register)
     }
 
     fn apply<T: Elem>(op: &str, x: &[T], y: &[T]) -> Result<Vec<T>> {

@@ -452,14 +452,13 @@ pub(crate) fn register(r: &mut Registry) {
 #[cfg(test)]
 mod tests {
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::run_op;
+    use tfcore_framework::testing::{registry_of, run_op};
     use tfcore_tensor::{Shape, Tensor};
 
     use super::*;
 
     fn run(input: Tensor, target: DType, truncate: bool) -> Result<Tensor> {
-        let mut registry = Registry::new();
-        register(&mut registry);
+        let registry = registry_of(register);
         let attrs = [
             ("SrcT", AttrValue::Type(input.dtype())),
             ("DstT", AttrValue::Type(target)),

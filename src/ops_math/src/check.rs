@@ -87,15 +87,14 @@ fn describe(found: Found, tells_signs: bool) -> String {
 mod tests {
     use tfcore_base::DType;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::run_op;
+    use tfcore_framework::testing::{registry_of, run_op};
     use tfcore_tensor::{Shape, Tensor};
 
     use super::*;
 
     #[test]
     fn what_is_no_number_is_named() {
-        let mut registry = Registry::new();
-        register(&mut registry);
+        let registry = registry_of(register);
         let attrs = [("T", AttrValue::Type(DType::FLOAT)), ("message", AttrValue::string("here"))];
         let (inf, nan) = (f32::INFINITY, f32::NAN);
         let cases: [(&[f32], [&str; 2]); 5] = [

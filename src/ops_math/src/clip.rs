@@ -111,14 +111,13 @@ fn clip_by_value(ctx: &mut OpContext<'_>, clip: ClipLoop) -> Result<()> {
 mod tests {
     use tfcore_base::Elem;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::run_op;
+    use tfcore_framework::testing::{registry_of, run_op};
     use tfcore_tensor::Tensor;
 
     use super::*;
 
     fn clip<T: Elem>(values: &[T], low: &[T], high: &[T]) -> Result<Vec<T>> {
-        let mut registry = Registry::new();
-        register(&mut registry);
+        let registry = registry_of(register);
         let bound = |bound: &[T]| match bound {
             [single] => Ok(Tensor::scalar(single.clone())),
             _ => Tensor::from_slice(Shape::vector(bound.len()), bound),

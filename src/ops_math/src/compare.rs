@@ -158,15 +158,13 @@ fn equality_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 mod tests {
     use tfcore_base::DType;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_framework::testing::{infer, registry_of, run_op};
     use tfcore_tensor::Shape;
 
     use super::*;
 
     fn registry() -> Registry {
-        let mut registry = Registry::new();
-        register(&mut registry);
-        registry
+        registry_of(register)
     }
 
     fn compare<T: Elem>(op: &str, x: &[T], y: &[T]) -> Vec<bool> {

@@ -129,14 +129,13 @@ pub(crate) fn register(r: &mut Registry) {
 mod tests {
     use tfcore_base::{Code, Elem};
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::run_op;
+    use tfcore_framework::testing::{registry_of, run_op};
     use tfcore_tensor::{Shape, Tensor};
 
     use super::*;
 
     fn apply<T: Elem>(op: &str, x: &[T], y: &[T]) -> Result<Vec<T>> {
-        let mut registry = Registry::new();
-        register(&mut registry);
+        let registry = registry_of(register);
         let vector = |values: &[T]| Tensor::from_slice(Shape::vector(values.len()), values);
         let attrs = [("T", AttrValue::Type(T::DTYPE))];
         let outputs = run_op(&registry, op, &attrs, &[vector(x)?, vector(y)?])?;

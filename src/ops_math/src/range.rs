@@ -230,14 +230,12 @@ fn fill_between<T: num_traits::Float>(start: T, stop: T, out: &mut [T]) {
 #[cfg(test)]
 mod tests {
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_framework::testing::{infer, registry_of, run_op};
 
     use super::*;
 
     fn registry() -> Registry {
-        let mut registry = Registry::new();
-        register(&mut registry);
-        registry
+        registry_of(register)
     }
 
     fn run_range<T: Elem + Copy>(start: T, limit: T, delta: T) -> Result<Vec<T>> {

@@ -297,14 +297,12 @@ fn choose_typed<E: Clone>(conditions: &[bool], then: &[E], other: &[E], out: &mu
 #[cfg(test)]
 mod tests {
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_framework::testing::{infer, registry_of, run_op};
 
     use super::*;
 
     fn registry() -> Registry {
-        let mut registry = Registry::new();
-        register(&mut registry);
-        registry
+        registry_of(register)
     }
 
     fn attrs() -> [(&'static str, AttrValue); 1] {

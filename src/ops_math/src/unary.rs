@@ -304,16 +304,14 @@ fn conj_variant(ctx: &mut OpContext<'_>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_framework::testing::{infer, registry_of, run_op};
     use tfcore_framework::{AttrValue, Registry};
     use tfcore_tensor::{Shape, Tensor};
 
     use super::*;
 
     fn registry() -> Registry {
-        let mut registry = Registry::new();
-        register(&mut registry);
-        registry
+        registry_of(register)
     }
 
     fn apply<T: Elem, U: Elem>(op: &str, x: &[T]) -> Vec<U> {

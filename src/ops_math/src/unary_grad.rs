@@ -118,14 +118,13 @@ where
 mod tests {
     use tfcore_base::{Complex64, Elem};
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::run_op;
+    use tfcore_framework::testing::{registry_of, run_op};
     use tfcore_tensor::{Shape, Tensor};
 
     use super::*;
 
     fn apply<T: Elem>(op: &str, y: &[T], dy: &[T]) -> Result<Vec<T>> {
-        let mut registry = Registry::new();
-        register(&mut registry);
+        let registry = registry_of(register);
         let attrs = [("T", AttrValue::Type(T::DTYPE))];
         let vector =
             |values: &[T]| Tensor::from_slice(Shape::vector(values.len()), values).unwrap();

@@ -174,14 +174,12 @@ fn reduce_segments(ctx: &mut OpContext<'_>, reduce: ReduceRows) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_framework::testing::{infer, registry_of, run_op};
     use tfcore_framework::{AttrValue, Registry};
     use tfcore_tensor::Tensor;
 
     fn registry() -> Registry {
-        let mut registry = Registry::new();
-        register(&mut registry);
-        registry
+        registry_of(register)
     }
 
     fn attrs(dtype: DType) -> [(&'static str, AttrValue); 3] {

@@ -273,19 +273,13 @@ fn leaky_relu(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 mod tests {
     use tfcore_base::DType;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::run_op;
+    use tfcore_framework::testing::{floats, registry_of, run_op};
     use tfcore_tensor::{Shape, Tensor};
 
     use super::*;
 
     fn registry() -> Registry {
-        let mut r = Registry::new();
-        register(&mut r);
-        r
-    }
-
-    fn tensor(dims: &[i64], values: &[f32]) -> Tensor {
-        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+        registry_of(register)
     }
 
     #[test]
@@ -301,7 +295,7 @@ mod tests {
         ];
         for (op, expected) in cases {
             let attrs = [("T", AttrValue::Type(DType::FLOAT))];
-            let out = run_op(&registry(), op, &attrs, &[tensor(&[5], &x)]).unwrap();
+            let out = run_op(&registry(), op, &attrs, &[floats(&[5], &x)]).unwrap();
             for (actual, expected) in out[0].as_slice::<f32>().unwrap().iter().zip(expected) {
                 assert!((actual - expected).abs() < 2e-6, "{op}: {actual} for {expected}");
             }
@@ -320,7 +314,7 @@ mod tests {
     fn negative_zeros_and_nans() {
         // Nine floats: a vector of eight, whose zeros are positive, and one by itself.
         let attrs = [("T", AttrValue::Type(DType::FLOAT))];
-        let x = tensor(&[10], &[-0.0, -0.0, 1.0, f32::NAN, -0.0, -0.0, -0.0, -0.0, -0.0, f32::NAN]);
+        let x = floats(&[10], &[-0.0, -0.0, 1.0, f32::NAN, -0.0, -0.0, -0.0, -0.0, -0.0, f32::NAN]);
         let out = run_op(&registry(), "Relu", &attrs, &[x]).unwrap();
         let out = out[0].as_slice::<f32>().unwrap();
         assert!(out[0].is_sign_positive() && out[8].is_sign_negative(), "{out:?}");

@@ -185,19 +185,12 @@ impl<T: Elem + Float> Make<T, GradLoop> for SoftsignGrad {
 mod tests {
     use tfcore_base::DType;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::run_op;
-    use tfcore_tensor::{Shape, Tensor};
+    use tfcore_framework::testing::{floats, registry_of, run_op};
 
     use super::*;
 
     fn registry() -> Registry {
-        let mut r = Registry::new();
-        register(&mut r);
-        r
-    }
-
-    fn tensor(dims: &[i64], values: &[f32]) -> Tensor {
-        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+        registry_of(register)
     }
 
     #[test]
@@ -212,7 +205,7 @@ mod tests {
             ("SoftsignGrad", [4.0 / 9.0, 8.0 / 9.0, 4.0 / 49.0]),
         ];
         for (op, expected) in cases {
-            let inputs = [tensor(&[3], &g), tensor(&[3], &x)];
+            let inputs = [floats(&[3], &g), floats(&[3], &x)];
             let out = run_op(&registry(), op, &attrs, &inputs).unwrap();
             for (actual, expected) in out[0].as_slice::<f32>().unwrap().iter().zip(expected) {
                 assert!((actual - expected).abs() < 1e-6, "{op}: {actual} for {expected}");
@@ -223,7 +216,7 @@ mod tests {
     #[test]
     fn shapes_must_agree() {
         let attrs = [("T", AttrValue::Type(DType::FLOAT))];
-        let inputs = [tensor(&[2], &[1.0; 2]), tensor(&[3], &[1.0; 3])];
+        let inputs = [floats(&[2], &[1.0; 2]), floats(&[3], &[1.0; 3])];
         let error = run_op(&registry(), "ReluGrad", &attrs, &inputs).unwrap_err();
         assert!(error.message().contains("must have the same size and shape"), "{error}");
     }

@@ -295,18 +295,12 @@ fn check(ctx: &OpContext<'_>, settings: &Settings) -> Result<usize> {
 #[cfg(test)]
 mod tests {
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_framework::testing::{floats, infer, registry_of, run_op};
 
     use super::*;
 
     fn registry() -> Registry {
-        let mut r = Registry::new();
-        register(&mut r);
-        r
-    }
-
-    fn tensor(dims: &[i64], values: &[f32]) -> Tensor {
-        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+        registry_of(register)
     }
 
     fn attrs(training: bool) -> [(&'static str, AttrValue); 4] {
@@ -320,9 +314,9 @@ mod tests {
 
     #[test]
     fn training_takes_the_statistics_of_the_batch() {
-        let x = tensor(&[1, 2, 1, 2], &[1.0, 10.0, 3.0, 30.0]);
-        let two = |a: f32, b: f32| tensor(&[2], &[a, b]);
-        let none = tensor(&[0], &[]);
+        let x = floats(&[1, 2, 1, 2], &[1.0, 10.0, 3.0, 30.0]);
+        let two = |a: f32, b: f32| floats(&[2], &[a, b]);
+        let none = floats(&[0], &[]);
         let inputs = [x.clone(), two(2.0, 1.0), two(0.0, 5.0), none.clone(), none];
         let out = run_op(&registry(), "FusedBatchNormV3", &attrs(true), &inputs).unwrap();
         let values: Vec<&[f32]> = out.iter().map(|out| out.as_slice::<f32>().unwrap()).collect();

@@ -248,18 +248,12 @@ fn check(ctx: &OpContext<'_>, settings: Settings) -> Result<Layout> {
 #[cfg(test)]
 mod tests {
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_framework::testing::{floats, infer, registry_of, run_op};
 
     use super::*;
 
     fn registry() -> Registry {
-        let mut r = Registry::new();
-        register(&mut r);
-        r
-    }
-
-    fn tensor(dims: &[i64], values: &[f32]) -> Tensor {
-        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+        registry_of(register)
     }
 
     fn attrs(training: bool, format: &str) -> [(&'static str, AttrValue); 5] {
@@ -275,7 +269,7 @@ mod tests {
     #[test]
     fn the_statistics_move_in_training_only() {
         // One channel of mean 2 and variance 1, `dy` (1, 0): `Σ dy = 1`, `Σ dy · (x - mean) = -1`.
-        let one = |value: f32| tensor(&[1], &[value]);
+        let one = |value: f32| floats(&[1], &[value]);
         let statistics = [one(3.0), one(2.0), one(1.0), one(0.0)];
         let (dims, second) = ([1, 2, 1, 1], [1, 1, 2, 1]);
         let cases: [(bool, &str, [i64; 4], [f32; 2]); 3] = [
@@ -285,7 +279,7 @@ mod tests {
             (false, "NHWC", dims, [3.0, 0.0]),
         ];
         for (training, format, dims, expected) in cases {
-            let mut inputs = vec![tensor(&dims, &[1.0, 0.0]), tensor(&dims, &[1.0, 3.0])];
+            let mut inputs = vec![floats(&dims, &[1.0, 0.0]), floats(&dims, &[1.0, 3.0])];
             inputs.extend(statistics.clone());
             let attrs = attrs(training, format);
             let out = run_op(&registry(), "FusedBatchNormGradV3", &attrs, &inputs).unwrap();
@@ -298,7 +292,7 @@ mod tests {
     fn shapes_must_agree() {
         let run = |dy: &[i64], channels: i64, training: bool, format: &str| {
             let ones =
-                |dims: &[i64]| tensor(dims, &vec![1.0; dims.iter().product::<i64>() as usize]);
+                |dims: &[i64]| floats(dims, &vec![1.0; dims.iter().product::<i64>() as usize]);
             let vector = || ones(&[channels]);
             let inputs = [ones(dy), ones(&[1, 2, 2, 3]), vector(), vector(), vector(), vector()];
             let attrs = attrs(training, format);

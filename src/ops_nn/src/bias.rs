@@ -286,18 +286,12 @@ where
 mod tests {
     use tfcore_base::DType;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_framework::testing::{floats, infer, registry_of, run_op};
 
     use super::*;
 
     fn registry() -> Registry {
-        let mut r = Registry::new();
-        register(&mut r);
-        r
-    }
-
-    fn tensor(dims: &[i64], values: &[f32]) -> Tensor {
-        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+        registry_of(register)
     }
 
     fn attrs(format: &str) -> [(&'static str, AttrValue); 2] {
@@ -306,13 +300,13 @@ mod tests {
 
     #[test]
     fn the_channels_are_last_or_second() {
-        let value = tensor(&[1, 2, 3], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+        let value = floats(&[1, 2, 3], &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
         let cases: [(&str, &[f32], [f32; 6]); 2] = [
             ("NHWC", &[10.0, 20.0, 30.0], [10.0, 21.0, 32.0, 13.0, 24.0, 35.0]),
             ("NCHW", &[10.0, 20.0], [10.0, 11.0, 12.0, 23.0, 24.0, 25.0]),
         ];
         for (format, bias, expected) in cases {
-            let inputs = [value.clone(), tensor(&[bias.len() as i64], bias)];
+            let inputs = [value.clone(), floats(&[bias.len() as i64], bias)];
             let out = run_op(&registry(), "BiasAdd", &attrs(format), &inputs).unwrap();
             assert_eq!(out[0].as_slice::<f32>().unwrap(), expected, "{format}");
         }
@@ -328,7 +322,7 @@ mod tests {
     #[test]
     fn a_long_row_meets_its_biases() {
         let bias: Vec<f32> = (0..700).map(|i| i as f32).collect();
-        let inputs = [tensor(&[7, 700], &[1.0; 4900]), tensor(&[700], &bias)];
+        let inputs = [floats(&[7, 700], &[1.0; 4900]), floats(&[700], &bias)];
         let out = run_op(&registry(), "BiasAdd", &attrs("NHWC"), &inputs).unwrap();
         for (index, &value) in out[0].as_slice::<f32>().unwrap().iter().enumerate() {
             assert_eq!(value, (index % 700) as f32 + 1.0, "{index}");

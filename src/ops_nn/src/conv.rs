@@ -410,18 +410,12 @@ pub(crate) fn run_or_zero(
 mod tests {
     use tfcore_base::DType;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_framework::testing::{floats, infer, registry_of, run_op};
 
     use super::*;
 
     fn registry() -> Registry {
-        let mut r = Registry::new();
-        register(&mut r);
-        r
-    }
-
-    fn tensor(dims: &[i64], values: &[f32]) -> Tensor {
-        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+        registry_of(register)
     }
 
     fn attrs(padding: &str) -> [(&'static str, AttrValue); 3] {
@@ -439,8 +433,8 @@ mod tests {
     #[test]
     fn a_convolution_and_its_gradients() {
         // Differences of neighbouring columns.
-        let input = tensor(&[1, 1, 4, 1], &[1.0, 4.0, 9.0, 16.0]);
-        let filter = tensor(&[1, 2, 1, 1], &[-1.0, 1.0]);
+        let input = floats(&[1, 1, 4, 1], &[1.0, 4.0, 9.0, 16.0]);
+        let filter = floats(&[1, 2, 1, 1], &[-1.0, 1.0]);
         let run = |op: &str, padding: &str, inputs: &[Tensor]| {
             let out = run_op(&registry(), op, &attrs(padding), inputs).unwrap();
             out[0].as_slice::<f32>().unwrap().to_vec()
@@ -448,7 +442,7 @@ mod tests {
         let both = [input.clone(), filter.clone()];
         assert_eq!(run("Conv2D", "VALID", &both), [3.0, 5.0, 7.0]);
         assert_eq!(run("Conv2D", "SAME", &both), [3.0, 5.0, 7.0, -16.0]);
-        let gradient = tensor(&[1, 1, 3, 1], &[1.0, 10.0, 100.0]);
+        let gradient = floats(&[1, 1, 3, 1], &[1.0, 10.0, 100.0]);
         let inputs = [sizes([1, 1, 4, 1]), filter, gradient.clone()];
         assert_eq!(run("Conv2DBackpropInput", "VALID", &inputs), [-1.0, -9.0, -90.0, 100.0]);
         let inputs = [input, sizes([1, 2, 1, 1]), gradient];
@@ -457,8 +451,8 @@ mod tests {
 
     #[test]
     fn groups_see_their_own_channels() {
-        let input = tensor(&[1, 1, 1, 4], &[1.0, 2.0, 3.0, 4.0]);
-        let filter = tensor(&[1, 1, 2, 2], &[1.0, 10.0, 100.0, 1000.0]);
+        let input = floats(&[1, 1, 1, 4], &[1.0, 2.0, 3.0, 4.0]);
+        let filter = floats(&[1, 1, 2, 2], &[1.0, 10.0, 100.0, 1000.0]);
         let out = run_op(&registry(), "Conv2D", &attrs("SAME"), &[input, filter]).unwrap();
         assert_eq!(out[0].as_slice::<f32>().unwrap(), [201.0, 4030.0]);
     }

@@ -270,16 +270,14 @@ fn checked_classes(labels: &[i64], classes: i64) -> Result<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_framework::testing::{infer, registry_of, run_op};
 
     use super::*;
 
     const FLOAT: (&str, AttrValue) = ("T", AttrValue::Type(DType::FLOAT));
 
     fn registry() -> Registry {
-        let mut r = Registry::new();
-        register(&mut r);
-        r
+        registry_of(register)
     }
 
     fn assert_near(actual: &Tensor, expected: &[f32]) {

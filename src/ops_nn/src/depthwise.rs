@@ -271,18 +271,12 @@ fn backprop_filter_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 mod tests {
     use tfcore_base::DType;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_framework::testing::{floats, infer, registry_of, run_op};
 
     use super::*;
 
     fn registry() -> Registry {
-        let mut r = Registry::new();
-        register(&mut r);
-        r
-    }
-
-    fn tensor(dims: &[i64], values: &[f32]) -> Tensor {
-        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+        registry_of(register)
     }
 
     fn attrs(strides: [i64; 4]) -> [(&'static str, AttrValue); 3] {
@@ -295,8 +289,8 @@ mod tests {
 
     #[test]
     fn each_channel_has_its_own_filters() {
-        let input = tensor(&[1, 1, 2, 2], &[1.0, 2.0, 3.0, 4.0]);
-        let filter = tensor(&[1, 1, 2, 2], &[1.0, 10.0, 100.0, 1000.0]);
+        let input = floats(&[1, 1, 2, 2], &[1.0, 2.0, 3.0, 4.0]);
+        let filter = floats(&[1, 1, 2, 2], &[1.0, 10.0, 100.0, 1000.0]);
         let inputs = [input, filter];
         let out = run_op(&registry(), "DepthwiseConv2dNative", &attrs([1; 4]), &inputs).unwrap();
         let expected = [1.0, 10.0, 200.0, 2000.0, 3.0, 30.0, 400.0, 4000.0];

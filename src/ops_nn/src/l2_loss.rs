@@ -77,14 +77,13 @@ fn l2_loss(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 mod tests {
     use tfcore_base::DType;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::run_op;
+    use tfcore_framework::testing::{registry_of, run_op};
     use tfcore_tensor::Tensor;
 
     use super::*;
 
     fn loss(x: Tensor) -> Tensor {
-        let mut r = Registry::new();
-        register(&mut r);
+        let r = registry_of(register);
         let attrs = [("T", AttrValue::Type(x.dtype()))];
         run_op(&r, "L2Loss", &attrs, &[x]).unwrap().remove(0)
     }

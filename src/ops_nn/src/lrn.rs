@@ -196,14 +196,13 @@ fn compute(ctx: &mut OpContext<'_>, settings: Settings, run: PixelsLoop) -> Resu
 mod tests {
     use tfcore_base::DType;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::run_op;
+    use tfcore_framework::testing::{registry_of, run_op};
     use tfcore_tensor::{Shape, Tensor};
 
     use super::*;
 
     fn run(op: &str, radius: i64, inputs: &[&[f32]]) -> Result<Vec<f32>> {
-        let mut r = Registry::new();
-        register(&mut r);
+        let r = registry_of(register);
         let attrs = [
             ("T", AttrValue::Type(DType::FLOAT)),
             ("depth_radius", AttrValue::Int(radius)),

@@ -370,18 +370,12 @@ fn avg_pool_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 mod tests {
     use tfcore_base::{Code, DType};
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_framework::testing::{floats, infer, registry_of, run_op};
 
     use super::*;
 
     fn registry() -> Registry {
-        let mut r = Registry::new();
-        register(&mut r);
-        r
-    }
-
-    fn tensor(dims: &[i64], values: &[f32]) -> Tensor {
-        Tensor::from_slice(Shape::new(dims).unwrap(), values).unwrap()
+        registry_of(register)
     }
 
     fn attrs(ksize: [i64; 4], strides: [i64; 4], padding: &str) -> [(&'static str, AttrValue); 4] {
@@ -395,7 +389,7 @@ mod tests {
 
     #[test]
     fn windows() {
-        let input = tensor(&[1, 2, 3, 1], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let input = floats(&[1, 2, 3, 1], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
         let (ksize, strides) = ([1, 2, 2, 1], [1, 1, 2, 1]);
         let cases: [(&str, &str, &[f32]); 4] = [
             ("MaxPool", "VALID", &[5.0]),
@@ -409,14 +403,14 @@ mod tests {
             assert_eq!(out[0].as_slice::<f32>().unwrap(), expected, "{op} {padding}");
         }
         let attrs = attrs([1, 1, 1, 2], [1, 1, 1, 2], "VALID");
-        let deep = tensor(&[1, 1, 1, 4], &[1.0, 3.0, 4.0, 2.0]);
+        let deep = floats(&[1, 1, 1, 4], &[1.0, 3.0, 4.0, 2.0]);
         let out = run_op(&registry(), "MaxPool", &attrs, &[deep]).unwrap();
         assert_eq!(out[0].as_slice::<f32>().unwrap(), [3.0, 4.0]);
     }
 
     #[test]
     fn what_the_cpu_lacks_is_refused() {
-        let input = tensor(&[1, 2, 2, 2], &[0.0; 8]);
+        let input = floats(&[1, 2, 2, 2], &[0.0; 8]);
         let cases = [
             ([2, 1, 1, 1], "not yet supported on the batch dimension", Code::Unimplemented),
             ([1, 2, 1, 2], "exactly one of pooling across depth", Code::Unimplemented),

@@ -468,14 +468,12 @@ fn narrowed(ctx: &OpContext<'_>, sums: Tensor) -> Result<Tensor> {
 #[cfg(test)]
 mod tests {
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_framework::testing::{infer, registry_of, run_op};
 
     use super::*;
 
     fn registry() -> Registry {
-        let mut r = Registry::new();
-        register(&mut r);
-        r
+        registry_of(register)
     }
 
     fn attrs(ksize: [i64; 5], padding: &str, format: &str) -> [(&'static str, AttrValue); 6] {

@@ -160,15 +160,14 @@ fn avg_pool_grad(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 mod tests {
     use tfcore_base::DType;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::run_op;
+    use tfcore_framework::testing::{registry_of, run_op};
     use tfcore_tensor::Tensor;
 
     use super::*;
 
     #[test]
     fn gradients_reach_the_elements_of_the_windows() {
-        let mut r = Registry::new();
-        register(&mut r);
+        let r = registry_of(register);
         let attrs = [
             ("T", AttrValue::Type(DType::FLOAT)),
             ("ksize", AttrValue::ints([1, 1, 2, 1])),

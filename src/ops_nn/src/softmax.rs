@@ -144,15 +144,14 @@ half_rows!(Half BFloat16);
 mod tests {
     use tfcore_base::DType;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::run_op;
+    use tfcore_framework::testing::{registry_of, run_op};
     use tfcore_tensor::{Shape, Tensor};
 
     use super::*;
 
     #[test]
     fn rows_sum_to_one() {
-        let mut r = Registry::new();
-        register(&mut r);
+        let r = registry_of(register);
         let attrs = [("T", AttrValue::Type(DType::FLOAT))];
         // Odds of 1 to 3, with any offset.
         let ln_3 = 3.0f32.ln();

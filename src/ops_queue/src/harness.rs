@@ -5,6 +5,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tfcore_base::{DType, Result};
+use tfcore_framework::testing::registry_of;
 use tfcore_framework::{
     AttrList, AttrValue, Attrs, Cancellation, DeviceType, Kernel, KernelInit, OpContext, Registry,
     ResourceManager, Step, Value,
@@ -29,10 +30,8 @@ pub(crate) struct Node {
 
 impl Host {
     pub(crate) fn new() -> Host {
-        let mut registry = Registry::new();
-        crate::register(&mut registry);
         Host {
-            registry: Arc::new(registry),
+            registry: Arc::new(registry_of(crate::register)),
             resources: Arc::default(),
             cancellation: Arc::default(),
         }

@@ -128,12 +128,11 @@ fn delete_tensor(ctx: &mut OpContext<'_>) -> Result<()> {
 mod tests {
     use super::*;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{run_op_in, step};
+    use tfcore_framework::testing::{registry_of, run_op_in, step};
 
     #[test]
     fn tensors_are_kept_until_they_are_deleted() {
-        let mut registry = Registry::new();
-        register(&mut registry);
+        let registry = registry_of(register);
         let step = step();
         let run = |op: &str, attr: &str, dtype: DType, input: Tensor| {
             let attrs = [(attr, AttrValue::Type(dtype))];

@@ -66,7 +66,7 @@ fn join(ctx: &mut OpContext<'_>, separator: &[u8]) -> Result<()> {
 mod tests {
     use super::*;
     use tfcore_framework::AttrValue;
-    use tfcore_framework::testing::{infer, run_op};
+    use tfcore_framework::testing::{infer, registry_of, run_op};
     use tfcore_tensor::Tensor;
 
     fn texts(dims: &[i64], texts: &[&str]) -> Tensor {
@@ -76,8 +76,7 @@ mod tests {
 
     #[test]
     fn scalars_are_joined_to_every_string() {
-        let mut registry = Registry::new();
-        register(&mut registry);
+        let registry = registry_of(register);
         let attrs = [("N", AttrValue::Int(3)), ("separator", AttrValue::string("-"))];
         let inputs = [texts(&[2], &["a", ""]), texts(&[], &["x"]), texts(&[2], &["b", "c"])];
         let out = run_op(&registry, "StringJoin", &attrs, &inputs).unwrap();
