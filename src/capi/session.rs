@@ -333,6 +333,7 @@ pub(crate) unsafe fn hand_out(
     if !run_metadata.is_null() {
         let metadata = proto::RunMetadata {
             step_stats: outcome.step_stats.take(),
+            cost_graph: outcome.cost_graph.take(),
             partition_graphs: std::mem::take(&mut outcome.partition_graphs),
             session_metadata: outcome.session.take(),
             ..Default::default()
@@ -361,22 +362,24 @@ pub(crate) unsafe fn options_of_run(
     run_options: *const TF_Buffer,
     run_metadata: *mut TF_Buffer,
 ) -> Result<Request> {
+    let options = match run_options.is_null() {
+        true => proto::RunOptions::default(),
+        // SAFETY: as the caller promises.
+        false => tfcore_proto::decode(unsafe { bytes(run_options, "run_options")? })
+            .map_err(|_| invalid!("Unparseable RunOptions proto"))?,
+    };
     // SAFETY: as the caller promises.
-    if unsafe { run_metadata.as_ref() }.is_some_and(|buffer| !buffer.data.is_null()) {
+    let metadata = unsafe { run_metadata.as_ref() };
+    if metadata.is_some_and(|buffer| !buffer.data.is_null()) {
         return Err(invalid!("Passing non-empty run_metadata is invalid."));
     }
-    if run_options.is_null() {
-        return Ok(Request::default());
-    }
-    // SAFETY: as the caller promises.
-    let bytes = unsafe { bytes(run_options, "run_options")? };
-    let options: proto::RunOptions =
-        tfcore_proto::decode(bytes).map_err(|_| invalid!("Unparseable RunOptions proto"))?;
+    let is_told = metadata.is_some();
     let is_traced = options.trace_level != proto::RunOptions::NO_TRACE;
     let millis = u64::try_from(options.timeout_in_ms).ok().filter(|&millis| millis > 0);
     Ok(Request {
-        trace: is_traced && !run_metadata.is_null() || options.report_tensor_allocations_upon_oom,
+        trace: is_traced && is_told || options.report_tensor_allocations_upon_oom,
         partition_graphs: options.output_partition_graphs,
+        is_told,
         timeout: millis.map(Duration::from_millis),
         pool: options.inter_op_thread_pool,
         ..Request::default()
@@ -422,6 +425,7 @@ unsafe fn endpoint(session: &TF_Session, output: TF_Output) -> Result<OutputRef>
     // SAFETY: as the caller promises.
     let oper = unsafe { get(output.oper, "oper")? };
     if !session.knows(oper) || output.index < 0 {
+        session.session.check_open()?;
         // Not the number of any output, the reference takes it for a part of the name.
         let port = if output.index < 0 { ":0" } else { "" };
         return Err(invalid!(
@@ -449,6 +453,7 @@ unsafe fn targets(session: &TF_Session, opers: &[*const TF_Operation]) -> Result
     if missing.is_empty() {
         return Ok(targets);
     }
+    session.session.check_open()?;
     missing.sort_unstable();
     Err(not_found!("PruneForTargets: Some target nodes not found: {} ", missing.join(" ")))
 }

@@ -35,6 +35,10 @@ pub struct SessionConfig {
     pub executor_type: String,
     /// Whether runs may ask for the graphs that the devices run.
     pub gives_partition_graphs: bool,
+    /// Of every so many runs of a request, one is measured for a cost graph; 0 for none.
+    pub measured_of: i64,
+    /// So many runs of a request come before the first that may be measured.
+    pub unmeasured: i64,
     /// The name and version of what the session serves; there are no two sessions with the same.
     pub metadata: Option<(String, i64)>,
 }
@@ -51,6 +55,8 @@ impl Default for SessionConfig {
             run_pools: Vec::new(),
             executor_type: String::new(),
             gives_partition_graphs: true,
+            measured_of: 0,
+            unmeasured: 0,
             metadata: None,
         }
     }
@@ -87,10 +93,10 @@ impl SessionConfig {
         result.soft_placement = config.allow_soft_placement;
         result.log_placement = config.log_device_placement;
         if let Some(&count) = config.device_count.get("CPU") {
-            if !(0..=MAX_COUNT).contains(&count) {
+            if count > MAX_COUNT {
                 return Err(invalid!("A session cannot have {count} CPU devices"));
             }
-            result.cpu_devices = count as usize;
+            result.cpu_devices = count.max(0) as usize;
         }
         // There are no devices elsewhere that they could keep out.
         if let Some(filter) = config.device_filters.iter().find(|f| DeviceSpec::parse(f).is_none())
@@ -106,6 +112,10 @@ impl SessionConfig {
                 return Err(invalid!("A pool cannot have {} threads", pool.num_threads));
             }
             result.run_pools.push((pool.num_threads as usize, pool.global_name.clone()));
+        }
+        if let Some(options) = &config.graph_options {
+            result.measured_of = options.build_cost_model;
+            result.unmeasured = options.build_cost_model_after;
         }
         if let Some(experimental) = &config.experimental {
             result.executor_type = experimental.executor_type.clone();
@@ -128,6 +138,12 @@ impl SessionConfig {
                  factories are {{DEFAULT, , {SINGLE_THREADED}}}."
             )),
         }
+    }
+
+    /// Whether the run of a request that comes after so many others is measured for a cost graph.
+    pub(crate) fn measures(&self, runs_before: i64) -> bool {
+        let count = runs_before.saturating_sub(self.unmeasured);
+        self.measured_of > 0 && count >= 0 && (count + 1) % self.measured_of == 0
     }
 
     /// Whether a run may have what it asks for.

@@ -5,6 +5,7 @@
 
 mod config;
 mod control;
+mod cost;
 mod dataflow;
 mod device;
 mod executor;
@@ -29,6 +30,7 @@ mod planner;
 mod prune;
 mod queue;
 mod repeat;
+mod report;
 mod retval;
 mod scalars;
 mod session;

@@ -34,6 +34,8 @@ pub(crate) struct Source<'s> {
     pub(crate) feeds: &'s [OutputRef],
     pub(crate) fetches: &'s [OutputRef],
     pub(crate) versions: &'s proto::VersionDef,
+    /// Whether nodes are to have the attrs of the client's graph: constants are copied for them.
+    pub(crate) with_attrs: bool,
 }
 
 /// One graph for each device on which something runs.
@@ -107,7 +109,7 @@ impl<'s> Whole<'s> {
                 name: node.name.to_string(),
                 op: &node.op.name,
                 device: source.placement.device_of(node.id),
-                attrs: node.attrs.to_proto(),
+                attrs: if source.with_attrs { node.attrs.to_proto() } else { Attrs::new() },
                 output_dtypes: node.output_dtypes.iter().map(|dtype| dtype.base()).collect(),
                 inputs: data.chain(controls).filter_map(input).collect(),
                 is_left_out: false,
@@ -490,6 +492,7 @@ mod tests {
             feeds: &[],
             fetches: &fetches,
             versions: &proto::VersionDef::default(),
+            with_attrs: true,
         });
         let lines = |graph: &proto::GraphDef| -> Vec<String> {
             let line = |node: &proto::NodeDef| {

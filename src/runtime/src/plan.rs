@@ -1,7 +1,7 @@
 //! `Plan`: a request, or a function, made ready to run again and again.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicI64, AtomicU64};
 
 use parking_lot::MutexGuard;
 use smallvec::SmallVec;
@@ -211,6 +211,8 @@ pub(crate) struct Plan {
     pub(crate) result_dtypes: Vec<DType>,
     /// What messages call the results; empty for a function's plan.
     pub(crate) retvals: Vec<Retval>,
+    /// How often it has run, if the session measures some of its runs.
+    pub(crate) runs: AtomicI64,
 }
 
 impl Plan {

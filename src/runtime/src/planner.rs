@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -70,7 +71,14 @@ impl<'p> Planner<'p> {
                     false => Gear::Straight,
                 };
                 let (arg_dtypes, result_dtypes) = (self.dtypes(args), self.dtypes(results));
-                return Ok(Plan { body, gear, arg_dtypes, result_dtypes, retvals: Vec::new() });
+                return Ok(Plan {
+                    body,
+                    gear,
+                    arg_dtypes,
+                    result_dtypes,
+                    retvals: Vec::new(),
+                    runs: AtomicI64::new(0),
+                });
             }
         }
         self.plan_dataflow(order, args, results, &frames)
@@ -108,7 +116,14 @@ impl<'p> Planner<'p> {
         let flow = Dataflow::new(self.nodes, &body, &numbers, frames, may_wait);
         let gear = Gear::Dataflow(Arc::new(flow));
         let (arg_dtypes, result_dtypes) = (self.dtypes(args), self.dtypes(results));
-        Ok(Plan { body, gear, arg_dtypes, result_dtypes, retvals: Vec::new() })
+        Ok(Plan {
+            body,
+            gear,
+            arg_dtypes,
+            result_dtypes,
+            retvals: Vec::new(),
+            runs: AtomicI64::new(0),
+        })
     }
 
     /// The items of a function's body; `None` if it has loops that cannot be lifted.

@@ -31,6 +31,7 @@ use crate::place::{Placement, Placer};
 use crate::plan::Plan;
 use crate::planner::{Kernels, Planner};
 use crate::prune::needed_nodes;
+use crate::report::{Report, describe_feeds};
 use crate::retval::{Retval, positions};
 use crate::trace::Trace;
 
@@ -48,6 +49,8 @@ pub struct Request {
     pub partition_graphs: bool,
     /// How long the run may take; the session's limit if `None`.
     pub timeout: Option<Duration>,
+    /// Whether there is somebody to tell about the run.
+    pub is_told: bool,
     /// Which of the session's pools the nodes share; -1 for the caller's thread alone.
     pub pool: i32,
 }
@@ -71,11 +74,14 @@ impl Request {
 }
 
 /// What a run yields.
+#[derive(Default)]
 pub struct Outcome {
     /// The fetched tensors.
     values: Outputs,
     /// The times of all nodes, if they were wanted.
     pub step_stats: Option<proto::StepStats>,
+    /// What the nodes cost, if the run was measured.
+    pub cost_graph: Option<proto::CostGraphDef>,
     /// A graph for each device that runs something, if they were wanted.
     pub partition_graphs: Vec<proto::GraphDef>,
     /// What the session serves, if it was told.
@@ -270,7 +276,7 @@ impl Session {
     pub fn run(&self, request: Request) -> Result<Outcome> {
         self.life.check()?;
         self.config.check_partition_graphs(request.partition_graphs)?;
-        let Request { feeds, values, fetches, targets, trace, timeout, pool, .. } = request;
+        let Request { feeds, values, fetches, targets, is_told, timeout, pool, .. } = request;
         let signature = Signature { feeds, fetches, targets, is_partial: false };
         let mut kept = std::mem::take(&mut *self.kept.mine());
         let plan = match kept.plan.take() {
@@ -281,27 +287,41 @@ impl Session {
         let pool = self.pool(pool)?;
         let timeout = timeout.or(self.config.timeout);
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let trace = trace.then(|| Arc::new(Trace::new()));
+        let is_measured = self.config.measured_of > 0
+            && self.config.measures(plan.runs.fetch_add(1, Ordering::Relaxed));
+        let is_traced = request.trace || is_measured && is_told;
+        let fed = (is_traced && is_told)
+            .then(|| describe_feeds(&self.nodes.read(), &signature.feeds, &values));
+        let trace = is_traced.then(|| Arc::new(Trace::new()));
         let run = kept.begin_run(self, pool, trace, deadline);
         let values = executor::run(&plan, values, &run)
             .map_err(|error| oom::explain(error, run.trace.as_deref(), &self.devices))?;
-        let nodes = || self.nodes.read().clone();
-        let step_stats =
-            run.trace.as_ref().map(|trace| trace.take_step_stats(&self.devices, &nodes()));
-        let partition_graphs = match request.partition_graphs {
-            true => self.partition_graphs(&signature)?,
-            false => Vec::new(),
-        };
+        let mut outcome = Outcome { values, ..Outcome::default() };
+        if let (Some(trace), Some(fed)) = (&run.trace, fed) {
+            let nodes = self.nodes.read().clone();
+            let graphs = self.partition_graphs(&signature, false)?;
+            let report = Report::new(&self.devices, &nodes, &graphs);
+            let stats = report.step_stats(trace.take(), &fed);
+            outcome.cost_graph = is_measured.then(|| report.cost_graph(&stats));
+            outcome.step_stats = Some(stats);
+        }
+        if request.partition_graphs {
+            outcome.partition_graphs = self.partition_graphs(&signature, true)?;
+        }
         kept.plan = Some((signature, plan));
         kept.end_run(run);
         *self.kept.mine() = kept;
         let metadata = self.config.metadata.clone();
-        let session = metadata.map(|(name, version)| proto::SessionMetadata { name, version });
-        Ok(Outcome { values, step_stats, partition_graphs, session })
+        outcome.session = metadata.map(|(name, version)| proto::SessionMetadata { name, version });
+        Ok(outcome)
     }
 
     /// The graphs that the devices run for a request.
-    fn partition_graphs(&self, signature: &Signature) -> Result<Vec<proto::GraphDef>> {
+    fn partition_graphs(
+        &self,
+        signature: &Signature,
+        with_attrs: bool,
+    ) -> Result<Vec<proto::GraphDef>> {
         let nodes = self.nodes.read().clone();
         let Signature { feeds, fetches, targets, .. } = signature;
         Ok(partition_graphs(&Source {
@@ -312,6 +332,7 @@ impl Session {
             feeds,
             fetches,
             versions: &self.versions.read().clone(),
+            with_attrs,
         }))
     }
 
@@ -400,6 +421,9 @@ impl Session {
         self.config.check_executor()?;
         let Signature { feeds, fetches, targets, is_partial } = signature;
         let order = needed_nodes(&nodes, feeds, fetches, targets)?;
+        if !is_partial {
+            check_fed_references(&nodes, &order, feeds)?;
+        }
         let placement = self.placement.read().clone();
         let planner = Planner {
             registry: &self.registry,
@@ -416,6 +440,27 @@ impl Session {
         plan.retvals = Retval::all(&nodes, fetches);
         Ok(self.plans.write().entry(signature.clone()).or_insert(Arc::new(plan)).clone())
     }
+}
+
+/// What is fed is a value, which no node can change.
+fn check_fed_references(nodes: &[Arc<Node>], order: &[NodeId], feeds: &[OutputRef]) -> Result<()> {
+    for node in order.iter().map(|id| &nodes[id.index()]) {
+        for (input, (edge, expected)) in node.inputs.iter().zip(&node.input_dtypes).enumerate() {
+            if expected.is_ref()
+                && let Some(feed) = feeds.iter().position(|feed| *feed == edge.source)
+            {
+                return Err(invalid!(
+                    "Input {input} of node {} was passed {} from _arg_{}_{}_{}:0 incompatible with expected {expected}.",
+                    node.name,
+                    expected.base(),
+                    nodes[edge.source.node.index()].name,
+                    edge.source.index,
+                    positions(nodes, feeds)[feed],
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Compares the feeds with what the plan expects; `positions` tells what messages call them.

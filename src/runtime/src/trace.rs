@@ -2,13 +2,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::thread::{self, ThreadId};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 use tfcore_framework::{Value, shape_to_proto};
-use tfcore_graph::{Name, Node, OutputRef};
+use tfcore_graph::Name;
 use tfcore_proto as proto;
 use tfcore_tensor::{PartialShape, Tensor, Watch};
 
@@ -50,6 +49,15 @@ struct Seen {
     thread_names: BTreeMap<u32, String>,
 }
 
+/// What a trace has noted of a run.
+pub(crate) struct Recorded {
+    /// When the run began, in nanoseconds since 1970.
+    pub(crate) start_nanos: i64,
+    /// The nodes in the order in which they ended, with the numbers of their devices. Labels lack the inputs.
+    pub(crate) nodes: Vec<(u16, proto::NodeExecStats)>,
+    pub(crate) thread_names: BTreeMap<u32, String>,
+}
+
 impl Trace {
     pub(crate) fn new() -> Trace {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -72,7 +80,6 @@ impl Trace {
         let output: Vec<proto::NodeOutput> = output.collect();
         let stats = proto::NodeExecStats {
             node_name: node.name.to_string(),
-            // Inputs are filled in when the trace is complete.
             timeline_label: format!("{} = {}()", node.name, node.op.name),
             all_start_micros: start / 1000,
             scheduled_micros: start / 1000,
@@ -82,7 +89,8 @@ impl Trace {
             scheduled_nanos: start,
             op_end_rel_nanos: nanos,
             all_end_rel_nanos: nanos,
-            memory_stats: Some(proto::MemoryStats::default()),
+            // The reference takes a shortcut at them.
+            memory_stats: (&*node.op.name != "NoOp").then(proto::MemoryStats::default),
             output,
             ..Default::default()
         };
@@ -156,31 +164,11 @@ impl Trace {
         text
     }
 
-    /// What clients get of it. Threads that have done their part may still hold the trace. `nodes` are those of the
-    /// session, which know their inputs; nodes within functions are listed without. There is an entry for each of
-    /// `devices` that has run something.
-    pub(crate) fn take_step_stats(
-        &self,
-        devices: &[DeviceInfo],
-        nodes: &[Arc<Node>],
-    ) -> proto::StepStats {
+    /// What has been noted so far. Threads that have done their part may still hold the trace.
+    pub(crate) fn take(&self) -> Recorded {
         let seen = std::mem::take(&mut *self.seen.lock());
-        let entry = |device: &DeviceInfo| proto::DeviceStepStats {
-            device: device.name_str().to_string(),
-            thread_names: seen.thread_names.clone(),
-            ..Default::default()
-        };
-        let mut dev_stats: Vec<proto::DeviceStepStats> = devices.iter().map(entry).collect();
-        let by_name: HashMap<&str, &Arc<Node>> =
-            nodes.iter().map(|node| (&*node.name, node)).collect();
-        for (device, mut stats) in seen.nodes {
-            if let Some(node) = by_name.get(stats.node_name.as_str()) {
-                stats.timeline_label = label(node, nodes);
-            }
-            dev_stats[usize::from(device)].node_stats.push(stats);
-        }
-        dev_stats.retain(|device| !device.node_stats.is_empty());
-        proto::StepStats { dev_stats }
+        let Seen { nodes, thread_names, .. } = seen;
+        Recorded { start_nanos: self.start_nanos, nodes, thread_names }
     }
 }
 
@@ -229,22 +217,8 @@ fn readable_bytes(bytes: i64) -> String {
     }
 }
 
-/// `name = Op(input, other:1, ^control)`, as the timeline reads it.
-fn label(node: &Node, nodes: &[Arc<Node>]) -> String {
-    let input = |output: OutputRef| {
-        let name = &nodes[output.node.index()].name;
-        match output.index {
-            0 => name.to_string(),
-            index => format!("{name}:{index}"),
-        }
-    };
-    let data = node.inputs.iter().map(|edge| input(edge.source));
-    let controls = node.control_inputs.iter().map(|id| format!("^{}", nodes[id.index()].name));
-    let inputs: Vec<String> = data.chain(controls).collect();
-    format!("{} = {}({})", node.name, node.op.name, inputs.join(", "))
-}
-
-fn describe(slot: usize, tensor: &Tensor) -> proto::NodeOutput {
+/// What an output was.
+pub(crate) fn describe(slot: usize, tensor: &Tensor) -> proto::NodeOutput {
     let bytes = tensor.byte_size() as i64;
     let memory = proto::AllocationDescription {
         requested_bytes: bytes,

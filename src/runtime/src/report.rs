@@ -1,0 +1,188 @@
+//! What a client is told of a run that was traced: the times of all nodes, as the reference lists them. A plan has done some of
+//! its work beforehand (constants) or does it on the way (feeds and fetches); these nodes are listed too.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tfcore_base::DType;
+use tfcore_framework::Value;
+use tfcore_graph::{Node, OutputRef};
+use tfcore_proto as proto;
+use tfcore_tensor::Tensor;
+
+use crate::device::DeviceInfo;
+use crate::retval::positions;
+use crate::trace::{Recorded, describe};
+
+/// The nodes that a run was asked for.
+pub(crate) struct Report<'r> {
+    devices: &'r [DeviceInfo],
+    /// What the devices ran, without attrs.
+    pub(crate) graphs: &'r [proto::GraphDef],
+    /// The session's nodes by name.
+    by_name: HashMap<&'r str, &'r Node>,
+}
+
+/// What is fed, by the names of the nodes that stand for it.
+pub(crate) type Fed = HashMap<String, proto::NodeOutput>;
+
+/// Describes what is about to be fed. The memory is the client's.
+pub(crate) fn describe_feeds(nodes: &[Arc<Node>], feeds: &[OutputRef], values: &[Value]) -> Fed {
+    let positions = positions(nodes, feeds);
+    let mut fed = Fed::new();
+    for ((feed, value), position) in feeds.iter().zip(values).zip(positions) {
+        let Value::Tensor(tensor) = value else { continue };
+        let name = &nodes[feed.node.index()].name;
+        let mut output = describe(0, tensor);
+        if let Some(description) = &mut output.tensor_description
+            && let Some(memory) = &mut description.allocation_description
+        {
+            (memory.allocated_bytes, memory.ptr, memory.has_single_reference) = (0, 0, false);
+        }
+        fed.insert(format!("_arg_{name}_{}_{position}", feed.index), output);
+    }
+    fed
+}
+
+impl<'r> Report<'r> {
+    /// A report on `graphs`, which say what each of the devices runs of `nodes`.
+    pub(crate) fn new(
+        devices: &'r [DeviceInfo],
+        nodes: &'r [Arc<Node>],
+        graphs: &'r [proto::GraphDef],
+    ) -> Report<'r> {
+        let by_name = nodes.iter().map(|node| (&*node.name, &**node)).collect();
+        Report { devices, graphs, by_name }
+    }
+
+    /// How many outputs a node of the graphs has.
+    pub(crate) fn num_outputs(&self, node: &proto::NodeDef) -> usize {
+        match self.by_name.get(&*node.name) {
+            Some(node) => node.num_outputs(),
+            None => usize::from(!matches!(&*node.op, "_Send" | "_Retval")),
+        }
+    }
+
+    /// The times of all nodes, in the order in which they ended: on each device the source, the constants and what is fed come first,
+    /// what is fetched last. Nodes that send and receive are left out, as in the reference. Nodes within functions are listed without their inputs.
+    pub(crate) fn step_stats(&self, recorded: Recorded, fed: &Fed) -> proto::StepStats {
+        let Recorded { start_nanos, nodes, thread_names } = recorded;
+        let mut ends = HashMap::with_capacity(nodes.len());
+        for (_, stats) in &nodes {
+            ends.insert(stats.node_name.clone(), stats.all_start_nanos + stats.all_end_rel_nanos);
+        }
+        let mut by_device: Vec<Vec<proto::NodeExecStats>> = vec![Vec::new(); self.devices.len()];
+        nodes.into_iter().for_each(|(device, stats)| by_device[usize::from(device)].push(stats));
+        let mut dev_stats = Vec::with_capacity(self.graphs.len());
+        for (device, mut rest) in self.devices.iter().zip(by_device) {
+            let device = device.name_str();
+            let graph = self.graphs.iter().find(|graph| runs_on(graph, device));
+            let nodes = graph.map_or(&[][..], |graph| &graph.node);
+            if nodes.is_empty() && rest.is_empty() {
+                continue;
+            }
+            let labels: HashMap<&str, String> =
+                nodes.iter().map(|node| (&*node.name, label(node))).collect();
+            for stats in &mut rest {
+                if let Some(label) = labels.get(&*stats.node_name) {
+                    stats.timeline_label.clone_from(label);
+                }
+            }
+            let source = proto::NodeExecStats {
+                node_name: "_SOURCE".to_string(),
+                timeline_label: "_SOURCE = NoOp()".to_string(),
+                ..at(start_nanos)
+            };
+            let (mut first, mut last) = (vec![source], Vec::new());
+            for node in nodes.iter().filter(|node| !ends.contains_key(&node.name)) {
+                let output = match &*node.op {
+                    "Const" => Some(match self.constant(&node.name) {
+                        Some(tensor) => describe(0, &tensor),
+                        None => nothing(),
+                    }),
+                    // Of a control edge between devices.
+                    "Identity" if !self.by_name.contains_key(&*node.name) => Some(nothing()),
+                    "_Arg" => fed.get(&node.name).cloned(),
+                    "_Retval" => None,
+                    _ => continue,
+                };
+                let start = sources(node).filter_map(|source| ends.get(source)).max();
+                let stats = proto::NodeExecStats {
+                    node_name: node.name.clone(),
+                    timeline_label: labels[&*node.name].clone(),
+                    memory_stats: Some(proto::MemoryStats {
+                        persistent_memory_size: if node.op == "Const" { bytes(&output) } else { 0 },
+                        ..Default::default()
+                    }),
+                    output: output.into_iter().collect(),
+                    ..at(start.copied().unwrap_or(start_nanos))
+                };
+                if node.op == "_Retval" { &mut last } else { &mut first }.push(stats);
+            }
+            let mut node_stats = [first, rest, last].concat();
+            node_stats.sort_by_key(|stats| stats.all_start_nanos + stats.all_end_rel_nanos);
+            dev_stats.push(proto::DeviceStepStats {
+                device: device.to_string(),
+                node_stats,
+                thread_names: thread_names.clone(),
+            });
+        }
+        proto::StepStats { dev_stats }
+    }
+
+    /// The value of a constant, or of one that it is a copy of.
+    fn constant(&self, name: &str) -> Option<Tensor> {
+        let original = name.split_once("/replicate/_").map_or(name, |(original, _)| original);
+        let node = self.by_name.get(name).or_else(|| self.by_name.get(original))?;
+        node.attrs.tensor("value").and_then(|value| value.tensor()).ok()
+    }
+}
+
+/// The names of the nodes that a node reads or runs after, on whatever device: `n/_3` receives what `n` has sent.
+fn sources(node: &proto::NodeDef) -> impl Iterator<Item = &str> {
+    let inputs = node.input.iter().map(|input| input.trim_start_matches('^'));
+    let names = inputs.map(|input| input.split_once(':').map_or(input, |(name, _)| name));
+    names.flat_map(|name| {
+        [Some(name), name.rsplit_once("/_").map(|(sender, _)| sender)].into_iter().flatten()
+    })
+}
+
+/// The value that a control edge between devices carries.
+fn nothing() -> proto::NodeOutput {
+    let none = proto::tensor_shape_proto::Dim { size: 0, ..Default::default() };
+    let shape = proto::TensorShapeProto { dim: vec![none], ..Default::default() };
+    let description = proto::TensorDescription {
+        dtype: DType::FLOAT.to_i32(),
+        shape: Some(shape),
+        allocation_description: Some(proto::AllocationDescription::default()),
+    };
+    proto::NodeOutput { slot: 0, tensor_description: Some(description) }
+}
+
+/// Whether the graph is that of a device.
+fn runs_on(graph: &proto::GraphDef, device: &str) -> bool {
+    graph.node.first().is_some_and(|node| node.device == device)
+}
+
+/// `name = Op(input, other:1, ^control)`, as the timeline reads it.
+fn label(node: &proto::NodeDef) -> String {
+    format!("{} = {}({})", node.name, node.op, node.input.join(", "))
+}
+
+/// A node that takes no time.
+fn at(nanos: i64) -> proto::NodeExecStats {
+    proto::NodeExecStats {
+        all_start_micros: nanos / 1000,
+        scheduled_micros: nanos / 1000,
+        all_start_nanos: nanos,
+        scheduled_nanos: nanos,
+        ..Default::default()
+    }
+}
+
+/// How much memory an output has.
+fn bytes(output: &Option<proto::NodeOutput>) -> i64 {
+    let description = output.as_ref().and_then(|output| output.tensor_description.as_ref());
+    let memory = description.and_then(|tensor| tensor.allocation_description.as_ref());
+    memory.map_or(0, |memory| memory.allocated_bytes)
+}
