@@ -414,6 +414,40 @@ static void shapes_must_fit(void) {
   TF_DeleteGraph(g);
 }
 
+/* What shape functions say of an operand that holds a shape depends on what they have seen of it. */
+static void shapes_may_be_operands(void) {
+  TF_Graph *g = TF_NewGraph();
+  TF_Output a = output(shaped(g, TF_FLOAT, (int64_t[]){5}, 1, "a"), 0);
+  TF_Output square = output(constant(g, i32_vector(2, (int32_t[]){2, 2}), "square"), 0);
+  TF_Output negative = output(constant(g, i32_vector(2, (int32_t[]){-2, 3}), "negative"), 0);
+  TF_Output none = output(constant(g, i32_vector(0, NULL), "none"), 0);
+  TF_Output scalar = output(constant(g, i32_scalar(3), "scalar"), 0);
+  TF_Output fed = output(shaped(g, TF_INT32, NULL, 0, "fed"), 0);
+  struct {
+    const char *op;
+    TF_Output shape;
+    const char *message;
+  } cases[] = {
+    {"Reshape", square, "to shape [2,2] (4 elements) for '{{node x}} = Reshape[T=DT_FLOAT, Tshape=DT_INT32](a, square)' "
+     "with input shapes: [5], [2] and with input tensors computed as partial shapes: input[1] = [2,2]."},
+    {"Reshape", none, "to shape [] (1 elements) for '{{node x}} = Reshape[T=DT_FLOAT, Tshape=DT_INT32](a, none)' with input shapes: [5], [0]."},
+    {"Reshape", negative, "Invalid value in tensor used for shape: -2"},
+    {"Reshape", scalar, "Shape must be rank 1 but is rank 0 for '{{node x}}"},
+    {"TensorListReserve", negative, "Invalid value in tensor used for shape: -2"},
+    {"TensorListReserve", scalar, "Received an invalid shape scalar with a static value that is not '-1': Tensor<type: int32 shape: [] values: 3>"},
+    {"TensorListReserve", fed, "Received a shape scalar with unknown static value.  A static value of '-1' is required to represent an unknown shape."},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    bool is_list = strcmp(cases[i].op, "TensorListReserve") == 0;
+    TF_OperationDescription *desc = TF_NewOperation(g, cases[i].op, "x");
+    if (is_list) TF_SetAttrType(desc, "element_dtype", TF_FLOAT);
+    TF_AddInput(desc, is_list ? cases[i].shape : a);
+    TF_AddInput(desc, is_list ? scalar : cases[i].shape);
+    finish_fails(desc, TF_INVALID_ARGUMENT, cases[i].message);
+  }
+  TF_DeleteGraph(g);
+}
+
 static void operations_of_another_graph(void) {
   if (!is_tfcore()) return; /* undefined in the reference */
   TF_Graph *g = TF_NewGraph(), *other = TF_NewGraph();
@@ -590,6 +624,6 @@ CASES(CASE(placeholder_and_its_queries), CASE(inputs_and_consumers), CASE(contro
       CASE(unknown_op), CASE(wrong_number_of_inputs), CASE(list_or_single), CASE(several_builder_errors),
       CASE(types_must_agree), CASE(fixed_types_are_checked), CASE(attr_of_the_wrong_kind),
       CASE(attr_values_out_of_range), CASE(attr_set_twice), CASE(undeclared_attrs_are_kept),
-      CASE(output_index_out_of_range), CASE(shapes_must_fit), CASE(operations_of_another_graph), CASE(null_arguments),
+      CASE(output_index_out_of_range), CASE(shapes_must_fit), CASE(shapes_may_be_operands), CASE(operations_of_another_graph), CASE(null_arguments),
       CASE(iteration), CASE(lookup), CASE(operations_stay_where_they_are), CASE(locked_variants), CASE(node_def),
       CASE(graph_def), CASE(versions), CASE(op_definitions), CASE(no_functions_at_first))

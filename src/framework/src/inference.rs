@@ -1,6 +1,6 @@
 //! `InferenceContext`: what a shape function sees of a node.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -38,6 +38,7 @@ pub struct InferenceContext<'a> {
     outputs: SmallVec<[PartialShape; 1]>,
     output_handles: SmallVec<[HandleData; 1]>,
     used: RefCell<Vec<UsedOperand>>,
+    of_operand: Cell<bool>,
     producer: i32,
 }
 
@@ -66,6 +67,7 @@ impl<'a> InferenceContext<'a> {
             outputs: SmallVec::from_elem(PartialShape::unknown(), num_outputs),
             output_handles: SmallVec::from_elem(None, num_outputs),
             used: RefCell::new(Vec::new()),
+            of_operand: Cell::new(false),
             producer: i32::MAX,
         }
     }
@@ -176,15 +178,24 @@ impl<'a> InferenceContext<'a> {
     /// # Errors
     /// `InvalidArgument` if the operand is no vector, or holds what is no dimension.
     pub fn operand_shape(&self, index: usize) -> Result<PartialShape> {
+        let known = shape_ops::with_rank(self.input(index), 1)?;
+        self.operand_of(index, &known)
+    }
+
+    /// Like [`operand_shape`](Self::operand_shape) of an input that may be the scalar -1 as well, which stands for
+    /// an unknown shape.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the operand is neither a vector nor the scalar -1, or holds what is no dimension.
+    pub fn operand_shape_or_unknown(&self, index: usize) -> Result<PartialShape> {
         let known = shape_ops::with_rank_at_most(self.input(index), 1)?;
-        if let Some(tensor) = self.operands.tensor(index) {
-            self.used.borrow_mut().push(UsedOperand::Tensor(index, tensor.clone()));
-            return shape_from_tensor(&tensor);
-        }
-        if known.rank() == Some(0) {
-            return Ok(PartialShape::unknown());
-        }
-        if let Some(shape) = self.operands.partial_shape(index)? {
+        self.operand_of(index, &known)
+    }
+
+    /// The shape that is the value of input `index`, which has itself the shape `known`.
+    fn operand_of(&self, index: usize, known: &PartialShape) -> Result<PartialShape> {
+        let value = self.operand_value(index).inspect_err(|_| self.of_operand.set(true))?;
+        if let Some(shape) = value {
             self.used.borrow_mut().push(UsedOperand::Shape(index, shape.clone()));
             return Ok(shape);
         }
@@ -198,6 +209,18 @@ impl<'a> InferenceContext<'a> {
         })
     }
 
+    fn operand_value(&self, index: usize) -> Result<Option<PartialShape>> {
+        match self.operands.tensor(index) {
+            Some(tensor) => shape_from_tensor(&tensor).map(Some),
+            None => self.operands.partial_shape(index),
+        }
+    }
+
+    /// Whether the shape function failed at what an operand holds. That is said of the operand, not of the node.
+    pub fn failed_at_operand(&self) -> bool {
+        self.of_operand.get()
+    }
+
     /// The result: shapes and handle data of all outputs.
     pub fn into_outputs(self) -> (SmallVec<[PartialShape; 1]>, SmallVec<[HandleData; 1]>) {
         (self.outputs, self.output_handles)
@@ -207,13 +230,21 @@ impl<'a> InferenceContext<'a> {
     pub fn describe_operands(&self) -> String {
         let mut tensors = Vec::new();
         let mut shapes = Vec::new();
-        for used in self.used.borrow().iter() {
+        let all_used = self.used.borrow();
+        let is_shape = |index: usize| {
+            all_used
+                .iter()
+                .any(|used| matches!(used, UsedOperand::Shape(other, _) if *other == index))
+        };
+        for used in all_used.iter() {
             match used {
+                UsedOperand::Tensor(index, _) if is_shape(*index) => {}
                 UsedOperand::Tensor(index, tensor) if tensor.count() <= 100 => {
                     let values = crate::summarize_values(tensor, tensor.count());
                     tensors.push((*index, format!("input[{index}] = <{values}>")));
                 }
                 UsedOperand::Tensor(..) => {}
+                UsedOperand::Shape(_, shape) if shape.rank().is_none() => {}
                 UsedOperand::Shape(index, shape) => {
                     shapes.push((*index, format!("input[{index}] = {shape}")));
                 }
@@ -246,8 +277,9 @@ pub fn shape_from_tensor(tensor: &Tensor) -> Result<PartialShape> {
         return match values[..] {
             [-1] => Ok(PartialShape::unknown()),
             _ => Err(invalid!(
-                "Input tensor must be rank 1, or if its rank 0 it must have value -1 (representing an \
-                 unknown shape).  Saw value: {}",
+                "Received an invalid shape scalar with a static value that is not '-1': Tensor<type: {} \
+                 shape: [] values: {}>",
+                tensor.dtype(),
                 values[0]
             )),
         };
@@ -255,8 +287,8 @@ pub fn shape_from_tensor(tensor: &Tensor) -> Result<PartialShape> {
     if tensor.rank() != 1 {
         return Err(invalid!("Input tensor must be rank 1, but was rank {}", tensor.rank()));
     }
-    if let Some((index, value)) = values.iter().enumerate().find(|(_, value)| **value < -1) {
-        return Err(invalid!("Invalid value in tensor used for shape: {value} at index {index}"));
+    if let Some(value) = values.iter().find(|value| **value < -1) {
+        return Err(invalid!("Invalid value in tensor used for shape: {value}"));
     }
     PartialShape::from_i64s(&values)
 }

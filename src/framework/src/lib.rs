@@ -64,9 +64,11 @@ pub use op_spec::OpSpec;
 pub use raw_attr::RawAttr;
 pub use registry::{Behaviour, DeviceType, KernelDef, KernelFactory, OpEntry, Registry, ShapeFn};
 pub use rendezvous::Rendezvous;
-pub use resource::{DEFAULT_CONTAINER, Resource, ResourceManager, StepContainer};
+pub use resource::{
+    DEFAULT_CONTAINER, Resource, ResourceManager, StepContainer, container_and_name,
+};
 pub use sum::{AddAssign, AddRows, LEFT_OUT, add_assign, add_assign_of_number, add_rows};
-pub use tensor_attr::{TensorAttr, summarize_values};
+pub use tensor_attr::{TensorAttr, describe_tensor, summarize_values};
 pub use tensor_proto::{tensor_from_proto, tensor_to_proto};
 pub use truth::truth;
 pub use variable::Variable;

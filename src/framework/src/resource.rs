@@ -6,12 +6,32 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use tfcore_base::{Result, already_exists, internal, not_found};
+use tfcore_base::{Result, already_exists, internal, invalid, not_found};
 
+use crate::Attrs;
 use crate::kernel::Step;
 
 /// The container of resources whose op names none.
 pub const DEFAULT_CONTAINER: &str = "localhost";
+
+/// The attrs `container` and `shared_name` of an op that names its resource; either may be empty.
+///
+/// # Errors
+/// `InvalidArgument` for a container's name of other than letters, digits and `.-/`, and for a shared name that begins
+/// as those do that are made up.
+pub fn container_and_name(attrs: &Attrs) -> Result<(&str, &str)> {
+    let (container, name) = (attrs.str("container")?, attrs.str("shared_name")?);
+    let may_be_first = |c: char| c.is_ascii_alphanumeric() || c == '.';
+    let may_be = |c: char| may_be_first(c) || c == '-' || c == '/';
+    let is_valid = container.starts_with(may_be_first) && container.chars().all(may_be);
+    if !is_valid && !container.is_empty() {
+        return Err(invalid!("container contains invalid characters: {container}"));
+    }
+    if name.starts_with('_') {
+        return Err(invalid!("shared_name cannot start with '_':{name}"));
+    }
+    Ok((container, name))
+}
 
 /// Something that lives on a device under a name: a variable, a queue, a table.
 pub trait Resource: Any + Send + Sync {

@@ -179,6 +179,12 @@ impl fmt::Debug for TensorAttr {
     }
 }
 
+/// A tensor as messages show it: `Tensor<type: float shape: [2] values: 1 2>`, with at most three values.
+pub fn describe_tensor(tensor: &Tensor) -> String {
+    let values = summarize_values(tensor, SUMMARY_VALUES);
+    format!("Tensor<type: {} shape: {} values: {values}>", tensor.dtype(), tensor.shape())
+}
+
 /// At most `limit` values of a tensor, as messages show them: `1 2 3...`, and `[1 2][3 4]` from two
 /// dimensions on.
 pub fn summarize_values(tensor: &Tensor, limit: usize) -> String {

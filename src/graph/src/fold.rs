@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tfcore_base::{DType, Result};
+use tfcore_base::{DType, Result, invalid};
 use tfcore_framework::{DeviceType, KernelInit, OpContext, Operands, Step, Value};
 use tfcore_math::pool::Parallel;
 use tfcore_tensor::{PartialShape, Shape, TString, Tensor};
@@ -45,10 +45,14 @@ impl Operands for NodeOperands<'_> {
     }
 
     fn partial_shape(&self, index: usize) -> Result<Option<PartialShape>> {
-        match self.node.inputs.get(index) {
-            Some(edge) => partial_value(self.graph, edge.source),
-            None => Ok(None),
+        let Some(edge) = self.node.inputs.get(index) else { return Ok(None) };
+        if self.graph.shape(edge.source)?.rank() == Some(0) {
+            return Err(invalid!(
+                "Received a shape scalar with unknown static value.  A static value of '-1' is required to \
+                 represent an unknown shape."
+            ));
         }
+        partial_value(self.graph, edge.source)
     }
 }
 
@@ -363,14 +367,14 @@ mod tests {
             let sums = Arc::new(AtomicUsize::new(0));
             let mut registry = Registry::new();
             registry.op("Placeholder").shape(shape_fns::explicit);
-            registry.op("_Arg").shape(shape_fns::scalar);
+            registry.op("_Arg").shape(shape_fns::unknown);
             registry.op("Const").shape(|ctx| {
                 let shape = ctx.attrs.tensor("value")?.tensor()?.shape().into();
                 ctx.set_output(0, shape);
                 Ok(())
             });
             registry.op("Fill").shape(|ctx| {
-                let shape = ctx.operand_shape(0)?;
+                let shape = ctx.operand_shape_or_unknown(0)?;
                 ctx.set_output(0, shape);
                 Ok(())
             });

@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use smallvec::SmallVec;
 use tfcore_base::{Error, Result, internal, invalid};
-use tfcore_framework::{HandleData, InferenceContext};
-use tfcore_tensor::{Dim, PartialShape};
+use tfcore_framework::{HandleData, InferenceContext, Operands};
+use tfcore_tensor::{Dim, PartialShape, Tensor};
 
 use crate::Graph;
 use crate::call_shapes::callee;
@@ -62,28 +62,47 @@ pub(crate) fn run_shape_fn(graph: &Graph, node: &Node) -> Result<SmallVec<[Outpu
             handles.push(info.handle.clone());
         }
     }
-    let operands = NodeOperands { graph, node };
-    let mut ctx = InferenceContext::new(
-        &node.op,
-        &node.attrs,
-        &shapes,
-        &handles,
-        &operands,
-        node.num_outputs(),
-    )
-    .of_producer(graph.versions().producer);
     // A panic is a bug, which must not leave a half-made node in the graph.
-    let outcome = catch_unwind(AssertUnwindSafe(|| shape_fn(&mut ctx)))
-        .unwrap_or_else(|_| Err(internal!("The shape function of op '{}' panicked", node.op.name)));
-    if let Err(error) = outcome {
-        return Err(with_context(graph, node, &shapes, &ctx, error));
-    }
-    let (shapes, handles) = ctx.into_outputs();
+    let run = |operands: &dyn Operands| {
+        let mut ctx = InferenceContext::new(
+            &node.op,
+            &node.attrs,
+            &shapes,
+            &handles,
+            operands,
+            node.num_outputs(),
+        )
+        .of_producer(graph.versions().producer);
+        let outcome = catch_unwind(AssertUnwindSafe(|| shape_fn(&mut ctx))).unwrap_or_else(|_| {
+            Err(internal!("The shape function of op '{}' panicked", node.op.name))
+        });
+        match outcome {
+            Err(error) if ctx.failed_at_operand() => Err(error),
+            Err(error) => Err(with_context(graph, node, &shapes, &ctx, error)),
+            Ok(()) => Ok(ctx.into_outputs()),
+        }
+    };
+    // Values are looked at only if the shapes by themselves are right; that is told by the message.
+    let (shapes, handles) = run(&NodeOperands { graph, node })
+        .map_err(|error| run(&NoOperands).err().unwrap_or(error))?;
     Ok(shapes
         .into_iter()
         .zip(handles)
         .map(|(shape, handle)| OutputInfo { shape: with_identities(shape), handle })
         .collect())
+}
+
+/// Nothing is known of what the operands hold.
+struct NoOperands;
+
+impl Operands for NoOperands {
+    fn tensor(&self, _index: usize) -> Option<Tensor> {
+        None
+    }
+
+    fn partial_shape(&self, _index: usize) -> Result<Option<PartialShape>> {
+        Ok(None)
+    }
 }
 
 /// Whether the op is one of the table's, whose shape function may still be missing here, rather

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tfcore_base::{Result, internal, invalid};
 use tfcore_framework::log::{self, Stream};
 use tfcore_framework::{
-    Kernel, KernelInit, OpContext, Registry, kernel, shape_fns, summarize_values,
+    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns, summarize_values,
 };
 use tfcore_tensor::TString;
 
@@ -17,7 +17,7 @@ pub(crate) fn register(r: &mut Registry) {
     // Print(input: T, data: U, message, first_n, summarize) -> output: T
     r.op("Print").shape(shape_fns::unchanged).cpu(print_kernel);
     // PrintV2(input: string, output_stream, end) -> ()
-    r.op("PrintV2").cpu(print_v2_kernel);
+    r.op("PrintV2").shape(print_v2_shape).cpu(print_v2_kernel);
 }
 
 /// How many values of a tensor a message shows; all for a negative number.
@@ -63,6 +63,13 @@ fn print_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     })
 }
 
+fn print_v2_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    match ctx.input(0).rank() {
+        Some(rank) if rank != 0 => Err(invalid!("input must be a scalar, but has rank: {rank}")),
+        _ => Ok(()),
+    }
+}
+
 /// Where PrintV2 writes.
 enum Target {
     Stream(Stream),
@@ -83,8 +90,8 @@ fn print_v2_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
             Some(path) => Target::File(path.to_string()),
             None => {
                 return Err(invalid!(
-                    "Unknown output stream: {name}, Valid streams are: stdout, stderr, \
-                     log(info), log(warning), log(error)"
+                    "Unknown output stream: {name}, Valid streams are: stdout stderr log(info) log(warning) \
+                     log(error)"
                 ));
             }
         },

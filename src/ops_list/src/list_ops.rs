@@ -1,7 +1,9 @@
 //! Tensor lists element by element: making lists, asking and changing them.
 
 use tfcore_base::{DType, Result, invalid, require};
-use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, kernel, shape_fns};
+use tfcore_framework::{
+    Kernel, KernelInit, OpContext, Registry, describe_tensor, kernel, shape_fns,
+};
 use tfcore_tensor::{Shape, Tensor, Variant};
 
 use crate::element_shape::{merged_with, shape_operand, shape_value, text};
@@ -145,7 +147,13 @@ fn set_item(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     let grows = init.attrs.bool("resize_if_index_out_of_bounds")?;
     kernel(move |ctx| {
         let list = input_list_of(ctx, 0, dtype)?;
-        let index: i32 = ctx.input(1)?.scalar_value()?;
+        let index = ctx.input(1)?;
+        require!(
+            index.rank() == 0,
+            "Expected argument 1 to be a scalar. Received{}",
+            describe_tensor(index)
+        );
+        let index: i32 = index.scalar_value()?;
         let index = match usize::try_from(index) {
             Ok(beyond) if grows && beyond >= list.len() => beyond,
             _ => list.index(index, "modify")?,
@@ -464,7 +472,7 @@ mod tests {
         let float = [element()];
         let int = [of("element_dtype", DType::INT32)];
         let empty = || ops.first("EmptyTensorList", &sized(), vec![ints(&[2]), Tensor::scalar(0)]);
-        let cases: [(&str, AttrPairs<'_>, Vec<Tensor>, &str); 9] = [
+        let cases: [(&str, AttrPairs<'_>, Vec<Tensor>, &str); 10] = [
             (
                 "TensorListGetItem",
                 &float,
@@ -482,6 +490,12 @@ mod tests {
                 &float,
                 vec![two(), Tensor::scalar(2), Tensor::scalar(0f32)],
                 "Trying to modify element 2 in a list with 2 elements.",
+            ),
+            (
+                "TensorListSetItem",
+                &float,
+                vec![two(), ints(&[1, 0]), Tensor::scalar(0f32)],
+                "Expected argument 1 to be a scalar. ReceivedTensor<type: int32 shape: [2] values: 1 0>",
             ),
             (
                 "TensorListPushBack",

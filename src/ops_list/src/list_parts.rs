@@ -326,6 +326,7 @@ fn concatenate(
          element_shape: {}",
         text(&rest)
     );
+    let declared = rest.clone();
     let mut common = Common::Unknown;
     for (index, element) in list.elements.iter().enumerate() {
         let Some(element) = element else {
@@ -344,6 +345,10 @@ fn concatenate(
             first.unwrap_or(-1)
         );
         common = common.and(*rows);
+    }
+    // The older op learns nothing from the elements of a list whose own shape says it all.
+    if leading_dims.is_none() && list.shape.is_fully_known() {
+        (rest, common) = (declared, Common::Unknown);
     }
     let rest = rest.to_shape().ok_or_else(|| {
         invalid!(
@@ -573,6 +578,37 @@ mod tests {
         ];
         for (op, inputs, message) in cases {
             assert_eq!(ops.failure(op, &attrs(), inputs), message);
+        }
+    }
+
+    #[test]
+    fn the_older_concat_does_not_look_at_elements_of_known_shape() {
+        let ops = Ops::new();
+        let cases = [
+            (any_shape(), None, Ok(vec![1.0, 2.0])),
+            (ints(&[1]), Some(&[-1][..]), Ok(vec![1.0, 2.0])),
+            (
+                ints(&[1]),
+                None,
+                Err("Trying to concat list with only uninitialized tensors but \
+                     element_shape_except_first_dim is not fully defined: <unknown>"),
+            ),
+        ];
+        for (of_list, of_op, expected) in cases {
+            let inputs = vec![matrix(2, &[1.0, 2.0]), of_list];
+            let list = ops.first("TensorListFromTensor", &attrs(), inputs).unwrap();
+            let shape = of_op
+                .map_or(PartialShape::unknown(), |dims| PartialShape::from_i64s(dims).unwrap());
+            let attrs = [
+                of("element_dtype", DType::FLOAT),
+                ("element_shape", AttrValue::Shape(shape.into())),
+            ];
+            let result = ops.all("TensorListConcat", &attrs, vec![list]);
+            let result = result.map(|outputs| contents::<f32>(&outputs[0]).1);
+            assert_eq!(
+                result.map_err(|error| error.message().to_string()),
+                expected.map_err(String::from)
+            );
         }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn list_of_operand(
     index: usize,
 ) -> impl Fn(&mut InferenceContext<'_>) -> Result<()> + Send + Sync {
     move |ctx| {
-        let shape = ctx.operand_shape(index)?;
+        let shape = ctx.operand_shape_or_unknown(index)?;
         set_list(ctx, shape)
     }
 }
@@ -100,7 +100,7 @@ fn read_shape(ctx: &InferenceContext<'_>) -> Result<PartialShape> {
 
 pub(crate) fn stack(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let known = read_shape(ctx)?;
-    let element = shape_ops::merge(&known, &ctx.operand_shape(1)?)?;
+    let element = shape_ops::merge(&known, &ctx.operand_shape_or_unknown(1)?)?;
     let count = match ctx.attrs.int("num_elements")? {
         -1 => Dim::fresh(),
         count => Dim::new(count),
@@ -117,7 +117,7 @@ pub(crate) fn concat(ctx: &mut InferenceContext<'_>) -> Result<()> {
 
 /// The elements, which have the shape that operand 1 gives, one behind the other.
 pub(crate) fn concat_v2(ctx: &mut InferenceContext<'_>) -> Result<()> {
-    let element = ctx.operand_shape(1)?;
+    let element = ctx.operand_shape_or_unknown(1)?;
     concatenated(ctx, &element)
 }
 
@@ -136,14 +136,14 @@ pub(crate) fn split(ctx: &mut InferenceContext<'_>) -> Result<()> {
     shape_ops::with_rank(ctx.input(2), 1)?;
     let rest = shape_ops::subshape(&tensor, 1, None)?;
     let parts = shape_ops::concatenate(&PartialShape::of_rank(1), &rest);
-    let element = ctx.operand_shape(1)?;
+    let element = ctx.operand_shape_or_unknown(1)?;
     shape_ops::merge(&parts, &element)?;
     set_list(ctx, element)
 }
 
 pub(crate) fn from_tensor(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let rows = shape_ops::subshape(ctx.input(0), 1, None)?;
-    let element = ctx.operand_shape(1)?;
+    let element = ctx.operand_shape_or_unknown(1)?;
     shape_ops::merge(&rows, &element)?;
     set_list(ctx, element)
 }
@@ -178,14 +178,14 @@ fn require_element_dtype(list: &ShapeAndType, dtype: DType) -> Result<()> {
 
 pub(crate) fn get_item(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let known = item_shape(ctx)?;
-    let shape = shape_ops::merge(&known, &ctx.operand_shape(2)?)?;
+    let shape = shape_ops::merge(&known, &ctx.operand_shape_or_unknown(2)?)?;
     ctx.set_output(0, shape);
     Ok(())
 }
 
 pub(crate) fn gather(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let known = item_shape(ctx)?;
-    let element = shape_ops::merge(&known, &ctx.operand_shape(2)?)?;
+    let element = shape_ops::merge(&known, &ctx.operand_shape_or_unknown(2)?)?;
     ctx.set_output(0, shape_ops::concatenate(ctx.input(1), &element));
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tfcore_base::{DType, Error, Result, invalid, require};
+use tfcore_base::{DType, Error, Result, internal, invalid, require};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, Resource, Value, kernel, shape_fns,
     shape_ops,
@@ -26,7 +26,7 @@ pub(crate) fn register(r: &mut Registry) {
 
     // `StackPopV2(handle: resource) -> elem: elem_type`.
     r.ops(["StackPop", "StackPopV2"], |op| {
-        op.shape(shape_fns::unknown).compute(pop);
+        op.shape(shape_fns::unknown).cpu(pop);
     });
 
     // `StackCloseV2(handle: resource)`, drops the elements.
@@ -45,10 +45,13 @@ struct Stack {
     max_len: usize,
     /// The elements; `None` once the stack is closed.
     elements: Mutex<Option<Vec<Tensor>>>,
+    /// Why an element was not taken, for the next pop.
+    refused: Mutex<Option<Error>>,
 }
 
 impl Stack {
     fn push(&self, element: Tensor) -> Result<()> {
+        self.require_dtype(element.dtype())?;
         let mut elements = self.elements.lock();
         let elements = self.open(&mut elements)?;
         require!(
@@ -62,12 +65,12 @@ impl Stack {
     }
 
     fn pop(&self) -> Result<Tensor> {
+        if let Some(error) = self.refused.lock().clone() {
+            return Err(error);
+        }
         let mut elements = self.elements.lock();
         let popped = self.open(&mut elements)?.pop();
-        let popped =
-            popped.ok_or_else(|| invalid!("Stack[{}] is empty when calling Pop().", self.name))?;
-        self.require_dtype(popped.dtype())?;
-        Ok(popped)
+        popped.ok_or_else(|| invalid!("Stack[{}] is empty when calling Pop().", self.name))
     }
 
     fn close(&self) {
@@ -145,7 +148,7 @@ fn create(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         }
         let name = unique_name(&name);
         let elements = Mutex::new(Some(Vec::new()));
-        let stack = Arc::new(Stack { name, dtype, max_len, elements });
+        let stack = Arc::new(Stack { name, dtype, max_len, elements, refused: Mutex::new(None) });
         keep(ctx, STACKS, &stack.name, stack.clone())?;
         output_handle(ctx, STACKS, &stack.name, &stack)
     })
@@ -153,21 +156,32 @@ fn create(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 
 fn push(ctx: &mut OpContext<'_>) -> Result<()> {
     let stack = find::<Stack>(ctx)?;
-    // The reference leaves out pushes to stacks behind resource handles that nobody pops from, whatever
-    // their type: there it is left to the pop to complain.
-    if matches!(ctx.value(0), Some(Value::Ref(_))) {
-        stack.require_dtype(ctx.input(1)?.dtype())?;
-    }
     let element = ctx.take_input(1)?;
-    stack.push(element.clone())?;
+    if let Err(error) = stack.push(element.clone()) {
+        // The reference leaves out pushes to stacks behind resource handles that nobody pops from: there it is
+        // left to the pop to complain.
+        match ctx.value(0) {
+            Some(Value::Ref(_)) => return Err(error),
+            _ => *stack.refused.lock() = Some(error),
+        }
+    }
     ctx.set_output(0, element);
     Ok(())
 }
 
-fn pop(ctx: &mut OpContext<'_>) -> Result<()> {
-    let element = find::<Stack>(ctx)?.pop()?;
-    ctx.set_output(0, element);
-    Ok(())
+fn pop(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let (node, dtype) = (init.name.to_string(), init.attrs.dtype("elem_type")?);
+    kernel(move |ctx| {
+        let element = find::<Stack>(ctx)?.pop()?;
+        if element.dtype() != dtype {
+            return Err(internal!(
+                "Output 0 of type {} does not match declared output type {dtype} for node {{{{node {node}}}}}",
+                element.dtype()
+            ));
+        }
+        ctx.set_output(0, element);
+        Ok(())
+    })
 }
 
 #[cfg(test)]
@@ -207,13 +221,15 @@ mod tests {
         let mut ops = Ops::new();
         let full = stack(&ops, 1);
         push(&ops, &full, floats(&[1.0])).unwrap();
-        let error = push(&ops, &full, floats(&[1.0])).unwrap_err();
+        push(&ops, &full, floats(&[1.0])).unwrap();
+        let error = pop(&ops, &full).unwrap_err();
         assert!(error.message().ends_with("] overflowed its max_size (1)"), "{error}");
         let other = stack(&ops, -1);
         push(&ops, &other, ints(&[1])).unwrap();
         assert_eq!(pop(&ops, &other).unwrap_err().message(), "Must have type 1 but got 3");
-        ops.all("StackCloseV2", &[], vec![full.clone()]).unwrap();
-        let error = pop(&ops, &full).unwrap_err();
+        let closed = stack(&ops, 1);
+        ops.all("StackCloseV2", &[], vec![closed.clone()]).unwrap();
+        let error = pop(&ops, &closed).unwrap_err();
         assert!(error.message().ends_with("] has already been closed."), "{error}");
         ops.next_step();
         assert_eq!(pop(&ops, &other).unwrap_err().code(), tfcore_base::Code::NotFound);

@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use tfcore_base::{DType, Result, invalid};
 use tfcore_framework::{
-    Attrs, DEFAULT_CONTAINER, Kernel, KernelInit, OpContext, Resource, Value, Variable, kernel,
+    Attrs, DEFAULT_CONTAINER, Kernel, KernelInit, OpContext, Resource, Value, Variable,
+    container_and_name, kernel,
 };
 use tfcore_tensor::{HandleKey, ResourceHandle, Shape, TString, Tensor};
 
@@ -50,19 +51,10 @@ impl ResourceName {
     }
 
     fn new(init: &KernelInit<'_>, default: impl FnOnce() -> Name) -> Result<ResourceName> {
-        let container = init.attrs.str("container")?;
-        let may_be_first = |c: char| c.is_ascii_alphanumeric() || c == '.';
-        let may_be = |c: char| may_be_first(c) || c == '-' || c == '/';
-        let is_valid = container.starts_with(may_be_first) && container.chars().all(may_be);
-        if !is_valid && !container.is_empty() {
-            return Err(invalid!("container contains invalid characters: {container}"));
-        }
+        let (container, shared) = container_and_name(init.attrs)?;
         let container = if container.is_empty() { DEFAULT_CONTAINER } else { container };
-        let name = match init.attrs.str("shared_name")? {
+        let name = match shared {
             "" => default(),
-            shared if shared.starts_with('_') => {
-                return Err(invalid!("shared_name cannot start with '_':{shared}"));
-            }
             shared => Name::Given(shared.to_string()),
         };
         Ok(ResourceName { container: container.to_string(), name })

@@ -130,7 +130,7 @@ impl<T: Arithmetic> Rule<T> for Div {
 
     fn check(update: &[T]) -> Result<()> {
         match update.iter().any(|value| value.is_no_divisor()) {
-            true => Err(invalid!("Integer division by zero")),
+            true => Err(invalid!("updates must not contain 0")),
             false => Ok(()),
         }
     }

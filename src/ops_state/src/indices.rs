@@ -74,12 +74,12 @@ impl<'a> IndexTuples<'a> {
         Some(row)
     }
 
-    /// Checks that all tuples name rows.
+    /// Checks that all tuples name rows. Of several that do not, the last one is told.
     ///
     /// # Errors
     /// `InvalidArgument` "indices[1] = [7] does not index into shape [3,2]", with `what` for "shape".
     pub(crate) fn check(&self, shape: &Shape, what: &str) -> Result<()> {
-        let bad = (0..self.len()).find(|&k| self.row(k, shape).is_none());
+        let bad = (0..self.len()).rfind(|&k| self.row(k, shape).is_none());
         let Some(k) = bad else {
             return Ok(());
         };
@@ -143,5 +143,8 @@ mod tests {
             tuples.check(&shape, "shape").unwrap_err().message(),
             "indices[0,2] = [2, 7] does not index into shape [3,2,4]"
         );
+        let shape = Shape::new(&[1, 1]).unwrap();
+        let error = tuples.check(&shape, "shape").unwrap_err();
+        assert_eq!(error.message(), "indices[0,2] = [2, 7] does not index into shape [1,1]");
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tfcore_base::{DType, Result, invalid};
 use tfcore_framework::{
-    InferenceContext, Kernel, KernelInit, Registry, Variable, kernel, shape_fns, shape_ops,
+    InferenceContext, Kernel, KernelInit, Registry, Variable, container_and_name, kernel,
+    shape_fns, shape_ops,
 };
 use tfcore_tensor::{Shape, Tensor};
 
@@ -85,12 +86,9 @@ fn declared_shape(init: &KernelInit<'_>) -> Result<Shape> {
 fn variable(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     let shape = declared_shape(init)?;
     let dtype = init.attrs.dtype("dtype")?;
-    let container = init.attrs.str("container")?.to_string();
-    let node = init.name.to_string();
-    let name = match init.attrs.str("shared_name")? {
-        "" => node.clone(),
-        shared => shared.to_string(),
-    };
+    let (container, shared) = container_and_name(init.attrs)?;
+    let (container, node) = (container.to_string(), init.name.to_string());
+    let name = if shared.is_empty() { node.clone() } else { shared.to_string() };
     kernel(move |ctx| {
         let variable = ctx.resources().get_or_create(&container, Variable::REF, &name, || {
             Ok(Variable::new(node.as_str(), dtype, shape.clone()))
@@ -125,10 +123,17 @@ fn temporary_variable(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 
 fn destroy_temporary_variable(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     let name = init.attrs.str("var_name")?.to_string();
+    if name.is_empty() {
+        return Err(invalid!("Missing var_name attribute"));
+    }
     kernel(move |ctx| {
         let variable = ctx.input_ref(0)?;
         if variable.name() != name {
-            return Err(tfcore_base::not_found!("Resource {name} does not exist."));
+            let step = ctx.step().id;
+            return Err(tfcore_base::not_found!(
+                "Resource __per_step_{step}/{name}/frame:0/iter:0/\
+                 N10tensorflow19TemporaryVariableOp6TmpVarE does not exist."
+            ));
         }
         let value = variable.read()?;
         ctx.set_output(0, value);

@@ -249,7 +249,11 @@ fn read_variable_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 }
 
 fn read_variables_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
-    for (index, &dtype) in ctx.attrs.dtypes("dtypes")?.iter().enumerate() {
+    let dtypes = ctx.attrs.dtypes("dtypes")?;
+    if dtypes.len() != ctx.num_inputs() {
+        return Err(invalid!("Mismatched number of arguments to ReadVariablesOp"));
+    }
+    for (index, &dtype) in dtypes.iter().enumerate() {
         let shape = variable_shape(ctx, index, dtype)?;
         ctx.set_output(index, shape);
     }

@@ -113,11 +113,17 @@ fn check_shapes(params: &Shape, indices: &Shape, updates: &Shape) -> Result<()> 
 /// As the reference has it for resources: the updates' rows may have other lengths than the variable's, and a
 /// scalar is one row that only scalars update.
 fn check_shapes_loosely(params: &Shape, indices: &Shape, updates: &Shape) -> Result<()> {
-    let fits = updates.rank() + 1 == indices.rank() + params.rank() && updates.starts_with(indices);
-    match updates.rank() == 0 || fits {
-        true => Ok(()),
-        false => Err(unlike(params, indices, updates)),
+    if updates.rank() == 0 {
+        return Ok(());
     }
+    if updates.rank() + 1 != indices.rank() + params.rank() {
+        return Err(unlike(params, indices, updates));
+    }
+    require!(
+        indices.count() == 0 || updates.starts_with(indices),
+        "The shape of indices ({indices}) must be a prefix of the shape of updates ({updates})"
+    );
+    Ok(())
 }
 
 fn unlike(params: &Shape, indices: &Shape, updates: &Shape) -> tfcore_base::Error {
@@ -199,4 +205,36 @@ fn change_rows(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_of_resources_begin_as_the_indices() {
+        let shape = |dims: &[i64]| Shape::new(dims).unwrap();
+        let cases: [(&[i64], &[i64], &[i64], &str); 5] = [
+            (&[4, 2], &[3], &[3, 2], ""),
+            (&[4, 2], &[3], &[], ""),
+            (&[4], &[0], &[1], ""),
+            (
+                &[2, 4, 2],
+                &[2],
+                &[1, 4, 2],
+                "The shape of indices ([2]) must be a prefix of the shape of updates ([1,4,2])",
+            ),
+            (
+                &[4, 2],
+                &[3],
+                &[3],
+                "Must have updates.shape = indices.shape + params.shape[1:] or updates.shape = [], got \
+                 updates.shape [3], indices.shape [3], params.shape [4,2]",
+            ),
+        ];
+        for (params, indices, updates, expected) in cases {
+            let result = check_shapes_loosely(&shape(params), &shape(indices), &shape(updates));
+            assert_eq!(result.err().map_or(String::new(), |e| e.message().to_string()), expected);
+        }
+    }
 }

@@ -92,6 +92,7 @@ fn check_updates(ctx: &InferenceContext<'_>, variable: &PartialShape) -> Result<
         return Ok(());
     };
     let outer = index_dims.len() - 1;
+    let Some(depth) = index_dims[outer].value() else { return Ok(()) };
     let lead = |shape: &PartialShape| -> PartialShape {
         shape.dims().unwrap_or(&[]).iter().take(outer).copied().collect()
     };
@@ -102,9 +103,7 @@ fn check_updates(ctx: &InferenceContext<'_>, variable: &PartialShape) -> Result<
              [0,{outer}) of updates[shape={updates}] = {update_lead}: {error}"
         )
     })?;
-    let (Some(depth), Some(rank)) = (index_dims[outer].value(), variable.rank()) else {
-        return Ok(());
-    };
+    let Some(rank) = variable.rank() else { return Ok(()) };
     let slice = suffix(variable, usize::try_from(depth).unwrap_or(usize::MAX));
     let update_slice = suffix(&updates, outer);
     shape_ops::merge(&slice, &update_slice).map_err(|error| {
@@ -146,25 +145,30 @@ fn check_shapes(
     updates: &Shape,
 ) -> Result<()> {
     require!(params.rank() > 0, "Output must be at least 1-D, got shape: {params}");
-    let unfit = match indices.count() {
-        0 => updates.count() > 0,
-        _ => params.count() == 0,
-    };
-    require!(!unfit, "Indices and updates specified for empty output.  indices shape: {indices}");
-    let batch = outer.len();
-    let same_batch = indices.rank() > 0 && updates.starts_with(outer);
+    let counts = [params.count(), indices.count(), updates.count()];
+    let fits = counts.iter().all(|&count| count > 0) || counts[1..] == [0, 0];
+    require!(fits, "Indices and updates specified for empty output.  indices shape: {indices}");
+    let rows = |shape: &Shape| shape.first().copied().unwrap_or(1);
     require!(
-        same_batch,
-        "Dimensions [0,{batch}) of indices[shape={indices}] must match dimensions [0,{batch}) of \
-         updates[shape={updates}]"
+        rows(indices) == rows(updates),
+        "Dimensions [0,1) of indices[shape={indices}] = {} must match dimensions [0,1) of \
+         updates[shape={updates}] = {}",
+        rows(indices),
+        rows(updates)
     );
-    let same_slice = depth <= params.rank() && updates[batch..] == params[depth..];
+    let (batch, rank) = (outer.len(), updates.rank());
+    let same_rank = batch + params.rank() == rank + depth;
+    if rank < batch || same_rank && !updates.starts_with(outer) {
+        return Err(invalid!(
+            "Dimensions [0,{batch}) of indices[shape={indices}] must match dimensions [0,{batch}) of \
+             updates[shape={updates}]"
+        ));
+    }
     require!(
-        same_slice,
-        "Dimensions [{depth},{}) of input[shape={params}] must match dimensions [{batch},{}) of \
+        same_rank && updates[batch..] == params[depth..],
+        "Dimensions [{depth},{}) of input[shape={params}] must match dimensions [{depth},{rank}) of \
          updates[shape={updates}]",
-        params.rank(),
-        updates.rank()
+        params.rank()
     );
     Ok(())
 }
@@ -193,4 +197,64 @@ fn change_slices(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_fit_the_indices_and_the_variable() {
+        let shape = |dims: &[i64]| Shape::new(dims).unwrap();
+        let cases: [(&[i64], &[i64], &[i64], &str); 8] = [
+            (&[5, 5], &[3, 1], &[3, 5], ""),
+            (&[5, 5], &[0, 1], &[0, 5], ""),
+            (
+                &[2, 5],
+                &[3, 2],
+                &[4],
+                "Dimensions [0,1) of indices[shape=[3,2]] = 3 must match dimensions [0,1) of \
+                 updates[shape=[4]] = 4",
+            ),
+            (
+                &[5, 5, 2],
+                &[3, 2],
+                &[0, 2],
+                "Indices and updates specified for empty output.  indices shape: [3,2]",
+            ),
+            (
+                &[2, 2],
+                &[3, 3],
+                &[3],
+                "Dimensions [3,2) of input[shape=[2,2]] must match dimensions [3,1) of updates[shape=[3]]",
+            ),
+            (
+                &[2, 3, 4],
+                &[3, 1],
+                &[3, 4],
+                "Dimensions [1,3) of input[shape=[2,3,4]] must match dimensions [1,2) of \
+                 updates[shape=[3,4]]",
+            ),
+            (
+                &[4, 3, 4],
+                &[3, 2, 1],
+                &[3, 4],
+                "Dimensions [1,3) of input[shape=[4,3,4]] must match dimensions [1,2) of \
+                 updates[shape=[3,4]]",
+            ),
+            (
+                &[5, 5],
+                &[3, 2, 1],
+                &[3, 4, 5],
+                "Dimensions [0,2) of indices[shape=[3,2,1]] must match dimensions [0,2) of \
+                 updates[shape=[3,4,5]]",
+            ),
+        ];
+        for (params, indices, updates, expected) in cases {
+            let (indices, updates) = (shape(indices), shape(updates));
+            let (outer, depth) = tuple_shape(&indices);
+            let result = check_shapes(&shape(params), &indices, outer, depth, &updates);
+            assert_eq!(result.err().map_or(String::new(), |e| e.message().to_string()), expected);
+        }
+    }
 }

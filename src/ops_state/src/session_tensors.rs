@@ -86,10 +86,10 @@ fn get_handle(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     })
 }
 
-/// The handle at input 0.
-fn handle(ctx: &OpContext<'_>) -> Result<String> {
+/// The handle at input 0, which errors call `what`.
+fn handle(ctx: &OpContext<'_>, what: &str) -> Result<String> {
     let handle = ctx.input(0)?;
-    require!(handle.rank() == 0, "handle must be scalar");
+    require!(handle.rank() == 0, "{what} must be scalar");
     let handle: TString = handle.scalar_value()?;
     Ok(String::from_utf8_lossy(handle.as_bytes()).into_owned())
 }
@@ -97,7 +97,7 @@ fn handle(ctx: &OpContext<'_>) -> Result<String> {
 fn get_tensor(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     let (name, dtype) = (init.name.to_string(), init.output_dtypes[0]);
     kernel(move |ctx| {
-        let handle = handle(ctx)?;
+        let handle = handle(ctx, "handle")?;
         let value = SessionTensors::of(ctx)?.0.lock().tensors.get(&handle).cloned();
         let value = value.ok_or_else(|| {
             invalid!("The tensor with handle '{handle}' is not in the session store.")
@@ -114,7 +114,7 @@ fn get_tensor(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 }
 
 fn delete_tensor(ctx: &mut OpContext<'_>) -> Result<()> {
-    let handle = handle(ctx)?;
+    let handle = handle(ctx, "`handle`")?;
     let removed = SessionTensors::of(ctx)?.0.lock().tensors.remove(&handle);
     match removed {
         Some(_) => Ok(()),

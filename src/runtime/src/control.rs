@@ -7,10 +7,12 @@ use smallvec::SmallVec;
 use tfcore_base::{DType, Error, Result, internal, invalid};
 use tfcore_framework::{Attrs, Outputs, Value, truth};
 use tfcore_graph::Node;
+use tfcore_tensor::{TString, Tensor};
 
-use crate::executor::{Exec, call, run_range};
+use crate::executor::{Exec, call, no_selector, run_range};
 use crate::functions::Function;
 use crate::map::Map;
+use crate::place::DeviceSpec;
 use crate::plan::{Body, Slots};
 use crate::planner::Planner;
 use crate::repeat::{self, For, Repeat, While};
@@ -142,6 +144,10 @@ impl Control {
         Control { task: Task::Loop(Arc::new(made)), style: Style::Inlined }
     }
 
+    fn is_inlined(&self) -> bool {
+        matches!(self.style, Style::Inlined)
+    }
+
     /// Whether a node within may wait for another node of the step.
     pub(crate) fn may_wait(&self) -> bool {
         match &self.task {
@@ -156,7 +162,9 @@ impl Control {
     /// A While, a For or a map at its beginning.
     pub(crate) fn repeat(&self, inputs: Inputs) -> Result<Box<dyn Repeat>> {
         Ok(match &self.task {
-            Task::While { cond, body } => Box::new(While::new(cond, body, inputs)),
+            Task::While { cond, body } => {
+                Box::new(While::new(cond, body, inputs, self.is_inlined()))
+            }
             Task::For { body } => Box::new(For::new(body, inputs)?),
             Task::Map(map) => Box::new(map.start(inputs)?),
             _ => return Err(internal!("The op calls its functions once")),
@@ -173,8 +181,15 @@ impl Control {
     ) -> Result<()> {
         let results = match &self.task {
             Task::Call { function, skip } => {
-                inputs.drain(..*skip);
-                call(function, inputs, exec)?
+                for target in inputs.drain(..*skip) {
+                    check_target(&target, exec)?;
+                }
+                let mut results = call(function, inputs, exec)?;
+                // What the function does not return is missed only by those who ask for it.
+                if results.len() < outputs.len() {
+                    results.resize(outputs.len(), Value::Absent);
+                }
+                results
             }
             Task::Branch { functions, by_index } => {
                 let branch = select(functions, *by_index, inputs.remove(0))?;
@@ -183,10 +198,35 @@ impl Control {
             Task::While { .. } | Task::For { .. } | Task::Map(_) => {
                 repeat::run(self.repeat(inputs)?, exec)?
             }
-            Task::Loop(made) => return made.run(inputs, outputs, exec),
+            Task::Loop(made) => return made.run(inputs, outputs, self.is_inlined(), exec),
         };
         set_outputs(results, outputs, dtypes)
     }
+}
+
+/// Checks that the device that a remote call names is one of this run's.
+///
+/// # Errors
+/// `InvalidArgument` for what is no device name, `Internal` for devices that are not here.
+fn check_target(target: &Value, exec: Exec<'_>) -> Result<()> {
+    let Value::Tensor(target) = target else { return Ok(()) };
+    let name = target.as_slice::<TString>()?.first();
+    let name = name.map(|name| String::from_utf8_lossy(name.as_bytes())).unwrap_or_default();
+    let local = || name.contains(':').then(|| DeviceSpec::parse(&format!("/device:{name}")))?;
+    let asked = DeviceSpec::parse(&name).or_else(local);
+    let Some(asked) = asked else {
+        return Err(invalid!("Could not parse {name} into a device specification."));
+    };
+    let here = std::iter::once(&exec.run.step).chain(&exec.run.others);
+    let mut here = here.filter_map(|step| DeviceSpec::parse(&step.device));
+    let Some(first) = here.next() else { return Ok(()) };
+    if asked.matches(&first) || here.any(|device| asked.matches(&device)) {
+        return Ok(());
+    }
+    Err(internal!(
+        "Currently don't support instantiating functions on device: {}",
+        first.overridden_by(&asked)
+    ))
 }
 
 /// Checks that a call hands over as many values as the function has arguments.
@@ -208,13 +248,19 @@ fn plan(planner: &Planner<'_>, node: &Node, name: &str, attrs: &Attrs) -> Result
     Ok(function)
 }
 
+/// Whether a condition says that a loop goes on. Switches, unlike While itself, want a scalar.
+pub(crate) fn holds(condition: &Tensor, by_switches: bool) -> Result<bool> {
+    match by_switches && condition.rank() != 0 {
+        true => Err(no_selector(condition.shape())),
+        false => truth(condition),
+    }
+}
+
 /// Hands a function's results to its caller.
 pub(crate) fn set_outputs(results: Outputs, outputs: &mut [Value], dtypes: &[DType]) -> Result<()> {
     if results.len() != outputs.len() {
         let (got, wanted) = (results.len(), outputs.len());
-        return Err(invalid!(
-            "The function returned {got} values where the op has {wanted} outputs"
-        ));
+        return Err(internal!("Expect to produce {wanted} tensors, but only get {got}"));
     }
     for (index, (value, declared)) in results.iter().zip(dtypes).enumerate() {
         if let Value::Tensor(tensor) = value
@@ -303,9 +349,16 @@ impl Loop {
         self.dtypes.iter().copied().eq(dtypes.iter().map(|dtype| dtype.base()))
     }
 
-    fn run(&self, inputs: Inputs, outputs: &mut [Value], exec: Exec<'_>) -> Result<()> {
+    /// As if made of Switches, where `by_switches`: they want a scalar for a condition.
+    fn run(
+        &self,
+        inputs: Inputs,
+        outputs: &mut [Value],
+        by_switches: bool,
+        exec: Exec<'_>,
+    ) -> Result<()> {
         let mut slots = self.body.take_slots();
-        let result = self.iterate(&mut slots, inputs, exec);
+        let result = self.iterate(&mut slots, inputs, by_switches, exec);
         if result.is_ok() {
             let vars = &mut slots.values[self.body.args()];
             let exits = vars.iter_mut().zip(&self.exits).filter(|(_, exits)| **exits);
@@ -317,7 +370,13 @@ impl Loop {
         result
     }
 
-    fn iterate(&self, slots: &mut Slots, inputs: Inputs, exec: Exec<'_>) -> Result<()> {
+    fn iterate(
+        &self,
+        slots: &mut Slots,
+        inputs: Inputs,
+        by_switches: bool,
+        exec: Exec<'_>,
+    ) -> Result<()> {
         let (body, args) = (&self.body, self.body.args());
         for (slot, input) in slots.values[args.clone()].iter_mut().zip(inputs) {
             *slot = input;
@@ -334,7 +393,7 @@ impl Loop {
             let Value::Tensor(predicate) = &slots.values[body.results[0] as usize] else {
                 return Err(invalid!("The condition of a loop is dead"));
             };
-            if !truth(predicate)? {
+            if !holds(predicate, by_switches)? {
                 return Ok(());
             }
             run_range(body, self.split..body.nodes.len(), slots, exec)

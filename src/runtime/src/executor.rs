@@ -12,7 +12,7 @@ use tfcore_base::{
 };
 use tfcore_framework::{InputSlot, OpContext, Outputs, Step, Value};
 use tfcore_math::pool::{Parallel, Pool};
-use tfcore_tensor::Tensor;
+use tfcore_tensor::{Shape, Tensor};
 
 use crate::control::Inputs;
 use crate::functions::{Function, Functions};
@@ -418,14 +418,16 @@ fn run_owned(
     Ok(())
 }
 
+/// What Switches say of a predicate of this shape.
+pub(crate) fn no_selector(shape: &Shape) -> Error {
+    invalid!("The second input must be a scalar, but it has shape {shape}")
+}
+
 /// The output that a Switch forwards to.
 fn selected_output(selector: &Value, outputs: usize) -> Result<usize> {
     let Value::Tensor(selector) = selector else { return Err(internal!("No predicate")) };
     if selector.rank() != 0 {
-        return Err(invalid!(
-            "The second input must be a scalar, but it has shape {}",
-            selector.shape()
-        ));
+        return Err(no_selector(selector.shape()));
     }
     match selector.scalar_value::<bool>() {
         Ok(predicate) => Ok(usize::from(predicate)),

@@ -6,7 +6,7 @@ use tfcore_base::{Code, Result};
 use tfcore_framework::{Outputs, Registry, Value};
 use tfcore_graph::{Graph, ImportOptions, OutputRef};
 use tfcore_proto::{self as proto, attr_value};
-use tfcore_tensor::Tensor;
+use tfcore_tensor::{Shape, Tensor};
 
 use crate::executor::tests::{plan_of, run_of, vector};
 use crate::executor::{self, fetched};
@@ -21,6 +21,11 @@ fn registry() -> Arc<Registry> {
     registry.op("Less").compute(|ctx| {
         let less = ctx.input_slice::<f32>(0)?[0] < ctx.input_slice::<f32>(1)?[0];
         ctx.set_output(0, Tensor::scalar(less));
+        Ok(())
+    });
+    registry.op("LessEqual").compute(|ctx| {
+        let less = ctx.input_slice::<f32>(0)?[0] <= ctx.input_slice::<f32>(1)?[0];
+        ctx.set_output(0, Tensor::from_slice(Shape::vector(1), &[less])?);
         Ok(())
     });
     registry.op("AddV2").compute(|ctx| {
@@ -241,6 +246,20 @@ fn a_conditional_runs_one_branch() {
         );
         assert_eq!(fetch(2.0, 1.0, &["after"]).unwrap_err().message(), dead.message());
         assert!(fetch(2.0, 1.0, &["never"]).unwrap_err().message().starts_with("must not run"));
+    }
+}
+
+#[test]
+fn a_condition_is_a_scalar() {
+    for lines in [COUNT.to_string(), count_in_frames()] {
+        let lines = lines.replace("less Less", "less LessEqual");
+        for n in [-1.0, 3.0] {
+            let (result, _) = run(&lines, &[("i", 0.0), ("n", n), ("one", 1.0)], &["exit_i"]);
+            let error = result.unwrap_err();
+            assert_eq!(error.code(), Code::InvalidArgument);
+            let message = "The second input must be a scalar, but it has shape [1]";
+            assert!(error.message().starts_with(message), "{error}");
+        }
     }
 }
 

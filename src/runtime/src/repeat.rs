@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use tfcore_base::{Result, internal, invalid};
-use tfcore_framework::{Outputs, Value, truth};
+use tfcore_framework::{Outputs, Value};
 use tfcore_tensor::Tensor;
 
-use crate::control::Inputs;
+use crate::control::{Inputs, holds};
 use crate::executor::{Exec, call};
 use crate::functions::Function;
 
@@ -44,6 +44,8 @@ pub(crate) struct While {
     /// Empty during a call of the body.
     vars: Inputs,
     called: Called,
+    /// Whether it runs as if made of Switches.
+    by_switches: bool,
 }
 
 enum Called {
@@ -53,8 +55,14 @@ enum Called {
 }
 
 impl While {
-    pub(crate) fn new(cond: &Arc<Function>, body: &Arc<Function>, vars: Inputs) -> While {
-        While { cond: cond.clone(), body: body.clone(), vars, called: Called::Nothing }
+    pub(crate) fn new(
+        cond: &Arc<Function>,
+        body: &Arc<Function>,
+        vars: Inputs,
+        by_switches: bool,
+    ) -> While {
+        let (cond, body) = (cond.clone(), body.clone());
+        While { cond, body, vars, called: Called::Nothing, by_switches }
     }
 }
 
@@ -63,7 +71,7 @@ impl Repeat for While {
         match std::mem::replace(&mut self.called, Called::Condition) {
             Called::Condition => {
                 let vars = std::mem::take(&mut self.vars);
-                if !holds(&results)? {
+                if !goes_on(&results, self.by_switches)? {
                     return Ok(Next::End(vars.into_iter().collect()));
                 }
                 self.called = Called::Body;
@@ -77,10 +85,13 @@ impl Repeat for While {
 }
 
 /// Whether a condition's results say that the loop goes on.
-fn holds(results: &[Value]) -> Result<bool> {
+fn goes_on(results: &[Value], by_switches: bool) -> Result<bool> {
     match results {
-        [Value::Tensor(tensor)] => truth(tensor),
-        _ => Err(invalid!("The condition of a loop must return one value")),
+        [Value::Tensor(tensor)] => holds(tensor, by_switches),
+        _ => Err(invalid!(
+            "Expected a single scalar return value from WhileOp cond, got {} tensors.",
+            results.len()
+        )),
     }
 }
 
