@@ -185,6 +185,14 @@ impl Control {
                     check_target(&target, exec)?;
                 }
                 let mut results = call(function, inputs, exec)?;
+                let is_gradient = self.style == Style::Called && *skip == 0;
+                if is_gradient && results.len() != outputs.len() {
+                    return Err(invalid!(
+                        "SymGrad expects to return {} tensor(s), but get {} tensor(s) instead.",
+                        outputs.len(),
+                        results.len()
+                    ));
+                }
                 // What the function does not return is missed only by those who ask for it.
                 if results.len() < outputs.len() {
                     results.resize(outputs.len(), Value::Absent);

@@ -168,19 +168,16 @@ pub(crate) fn run(plan: &Arc<Plan>, feeds: Inputs, run: &Arc<Run>) -> Result<Out
 pub(crate) fn call(function: &Function, args: Inputs, exec: Exec<'_>) -> Result<Outputs> {
     let exec = exec.deeper(function)?;
     let plan = function.plan(&exec.run.functions, &[])?;
-    check_args(plan, function, &args)?;
+    check_args(plan, &args)?;
     stacker::maybe_grow(STACK_LEFT, STACK_PIECE, || run_plan(plan, args, exec))
         .map_err(|error| error.in_function(function.name()))
 }
 
 /// Checks what a caller hands to a function.
-pub(crate) fn check_args(plan: &Plan, function: &Function, args: &[Value]) -> Result<()> {
+pub(crate) fn check_args(plan: &Plan, args: &[Value]) -> Result<()> {
     if args.len() != plan.arg_dtypes.len() {
         let (expected, got) = (plan.arg_dtypes.len(), args.len());
-        return Err(invalid!(
-            "Expected {expected} arguments for function '{}', got {got}",
-            function.name()
-        ));
+        return Err(invalid!("Expects {expected} arguments, but {got} is provided"));
     }
     for (index, (arg, expected)) in args.iter().zip(&plan.arg_dtypes).enumerate() {
         match arg {

@@ -399,7 +399,7 @@ impl Flow {
         let begin = || {
             let exec = self.exec().deeper(function)?;
             let plan = function.plan(&self.run.functions, &[])?;
-            check_args(plan, function, &args)?;
+            check_args(plan, &args)?;
             Ok((exec, plan.clone()))
         };
         match begin() {

@@ -84,10 +84,17 @@ impl Rows {
         if results.len() != self.outputs.len() {
             return Err(invalid!("The function must return {} values", self.outputs.len()));
         }
-        for (output, result) in self.outputs.iter_mut().zip(results) {
+        let expected = &self.map.output_shapes;
+        for ((output, result), expected) in self.outputs.iter_mut().zip(results).zip(expected) {
             let Value::Tensor(result) = result else {
                 return Err(invalid!("The function returned a value that is no tensor"));
             };
+            if !expected.admits(result.shape()) {
+                return Err(invalid!(
+                    "Mismatch in function retval shape, {}, and expected output shape, {expected}.",
+                    result.shape()
+                ));
+            }
             put_row(output, self.count, index, &result, exec)?;
         }
         Ok(())
@@ -105,8 +112,10 @@ impl Rows {
 
 /// How many rows the tensors have.
 fn row_count(tensors: &[Tensor]) -> Result<usize> {
-    if tensors.iter().any(|tensor| tensor.rank() == 0) {
-        return Err(invalid!("All inputs must have rank at least 1"));
+    if let Some(index) = tensors.iter().position(|tensor| tensor.rank() == 0) {
+        return Err(invalid!(
+            "All inputs must have rank at least 1. Input {index} has a rank of 0."
+        ));
     }
     let count = tensors.first().map_or(0, |tensor| tensor.dim(0));
     if tensors.iter().any(|tensor| tensor.dim(0) != count) {

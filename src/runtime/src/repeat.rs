@@ -133,14 +133,20 @@ struct Range {
 
 impl Range {
     /// Reads start, limit and delta; what is left are the loop's variables.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for what is no scalar, and for steps that do not lead from the start to the limit.
     fn of(mut inputs: Inputs) -> Result<(Range, Inputs)> {
-        let mut number = || match inputs.remove(0) {
+        let mut number = |what: &str| match inputs.remove(0) {
+            Value::Tensor(tensor) if tensor.rank() != 0 => {
+                Err(invalid!("{what} must be a scalar, but {}", tensor.shape()))
+            }
             Value::Tensor(tensor) => tensor.scalar_value::<i32>().map(i64::from),
             _ => Err(internal!("A bound of the loop is missing")),
         };
-        let (next, limit, delta) = (number()?, number()?, number()?);
-        if delta == 0 {
-            return Err(invalid!("delta must be non-zero"));
+        let (next, limit, delta) = (number("start")?, number("limit")?, number("delta")?);
+        if next.cmp(&limit) != 0.cmp(&delta) && next != limit {
+            return Err(invalid!("Invalid start/limit/delta: {next} {limit} {delta}"));
         }
         Ok((Range { next, limit, delta }, inputs))
     }
@@ -155,5 +161,34 @@ impl Iterator for Range {
         let counter = Tensor::scalar(self.next as i32);
         self.next += self.delta;
         (!is_over).then_some(Value::Tensor(counter))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tfcore_tensor::Shape;
+
+    use super::*;
+
+    #[test]
+    fn bounds_lead_from_the_start_to_the_limit() {
+        let cases = [
+            ([0, 3, 1], Ok(3)),
+            ([3, 0, -1], Ok(3)),
+            ([0, 0, 0], Ok(0)),
+            ([2, 2, -1], Ok(0)),
+            ([3, 0, 1], Err("Invalid start/limit/delta: 3 0 1")),
+            ([0, 3, -1], Err("Invalid start/limit/delta: 0 3 -1")),
+            ([0, 1, 0], Err("Invalid start/limit/delta: 0 1 0")),
+        ];
+        for (bounds, expected) in cases {
+            let inputs = bounds.iter().map(|&bound| Value::Tensor(Tensor::scalar::<i32>(bound)));
+            let count = Range::of(inputs.collect()).map(|(range, _)| range.count());
+            assert_eq!(count.map_err(|e| e.message().to_string()), expected.map_err(String::from));
+        }
+        let mut inputs: Inputs = (0..3).map(|bound| Value::Tensor(Tensor::scalar(bound))).collect();
+        inputs[1] = Value::Tensor(Tensor::from_slice(Shape::vector(1), &[3]).expect("a vector"));
+        let error = Range::of(inputs).map(|_| ()).expect_err("a vector for a limit");
+        assert_eq!(error.message(), "limit must be a scalar, but [1]");
     }
 }

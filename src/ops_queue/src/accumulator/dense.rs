@@ -18,11 +18,9 @@ impl DenseSum {
         let mismatch = |expected: &dyn std::fmt::Display| {
             invalid!("Shape mismatch: expected {expected}, got {}", gradient.shape())
         };
-        if !shape.admits(gradient.shape()) {
-            return Err(mismatch(shape));
-        }
         match &mut self.0 {
             Some(sum) if sum.shape() != gradient.shape() => Err(mismatch(sum.shape())),
+            _ if !shape.admits(gradient.shape()) => Err(mismatch(shape)),
             Some(sum) => {
                 let loops = Loops::of(sum.dtype())?;
                 (loops.add)(sum.elems_mut()?, gradient.elems());
