@@ -165,6 +165,23 @@ static TF_Operation *ref_variable(TF_Graph *g, const char *name) {
 }
 
 /* Messages name what the node reads, which need not be the variable, and the node. */
+/* What is fed is not a variable any more. */
+static void fed_variables(void) {
+  TF_Graph *g = TF_NewGraph();
+  TF_Operation *v = ref_variable(g, "v");
+  TF_Operation *doubled = binary(g, "AddV2", output(v, 0), output(v, 0), "doubled");
+  TF_Operation *assign = binary(g, "Assign", output(v, 0), output(constant(g, f32_scalar(1), "one"), 0), "assign");
+  TF_Session *session = new_session(g);
+  TF_Tensor *result = fetch_with(session, output(v, 0), f32_scalar(4), output(doubled, 0));
+  CHECK(f32_at(result, 0) == 8);
+  TF_DeleteTensor(result);
+  CHECK(try_fetch_with(session, output(v, 0), f32_scalar(4), output(assign, 0)) == NULL);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT,
+              "Input 0 of node assign was passed float from _arg_v_0_0:0 incompatible with expected float_ref.");
+  delete_session(session);
+  TF_DeleteGraph(g);
+}
+
 static void uninitialized_variables(void) {
   TF_Graph *g = TF_NewGraph();
   TF_Operation *v = ref_variable(g, "v");
@@ -222,4 +239,4 @@ static void scatters_into_a_scalar(void) {
 }
 
 CASES(CASE(fetches_inside_of_a_loop), CASE(enters_fetched_with_their_loop), CASE(numbers_are_those_of_sorted_names),
-      CASE(fed_twice_and_fetched), CASE(uninitialized_variables), CASE(scatters_into_a_scalar))
+      CASE(fed_twice_and_fetched), CASE(fed_variables), CASE(uninitialized_variables), CASE(scatters_into_a_scalar))

@@ -2,6 +2,8 @@
 #include "nodes.h"
 #include "pb.h"
 
+#include <unistd.h>
+
 /* ---- sessions with several devices ---- */
 
 /* A session with so many CPUs that changes nothing in the graph. */
@@ -241,6 +243,51 @@ static void two_together(const char *a_device, const char *b_device, const char 
 }
 
 #define TOGETHER "Cannot colocate nodes {{colocation_node b}} and {{colocation_node a}}: Cannot merge devices with incompatible "
+
+/* Fetches while what is written to the standard output goes into `text`. */
+static void fetch_with_output(TF_Session *session, TF_Output what, char *text, size_t size) {
+  fflush(stdout);
+  FILE *file = tmpfile();
+  int kept = dup(STDOUT_FILENO);
+  CHECK(file != NULL && kept >= 0 && dup2(fileno(file), STDOUT_FILENO) >= 0);
+  TF_Tensor *result = try_fetch(session, what);
+  fflush(stdout);
+  CHECK(dup2(kept, STDOUT_FILENO) >= 0);
+  close(kept);
+  CHECK_OK(status);
+  TF_DeleteTensor(result);
+  rewind(file);
+  text[fread(text, 1, size - 1, file)] = '\0';
+  fclose(file);
+}
+
+/* A session that logs where nodes go tells it of all nodes whenever there are new ones. */
+static void log_of_placement(void) {
+  TF_Graph *g = TF_NewGraph();
+  TF_Operation *one = constant(g, f32_scalar(1), "one");
+  TF_Operation *a = unary(g, "Neg", output(one, 0), "a");
+  Pb config = {0};
+  pb_int(&config, 8, 1); /* log_device_placement */
+  TF_SessionOptions *options = TF_NewSessionOptions();
+  TF_SetConfig(options, config.data, config.length, status);
+  CHECK_OK(status);
+  free(config.data);
+  TF_Session *session = TF_NewSession(g, options, status);
+  TF_DeleteSessionOptions(options);
+  CHECK_OK(status);
+#define CPU_0 "/job:localhost/replica:0/task:0/device:CPU:0\n"
+  char text[1024];
+  fetch_with_output(session, output(a, 0), text, sizeof text);
+  CHECK_STR(text, "a: (Neg): " CPU_0 "one: (Const): " CPU_0);
+  fetch_with_output(session, output(a, 0), text, sizeof text);
+  CHECK_STR(text, "");
+  unary(g, "Exp", output(a, 0), "b");
+  fetch_with_output(session, output(a, 0), text, sizeof text);
+  CHECK_STR(text, "a: (Neg): " CPU_0 "b: (Exp): " CPU_0 "one: (Const): " CPU_0);
+#undef CPU_0
+  delete_session(session);
+  TF_DeleteGraph(g);
+}
 
 static void nodes_of_a_class(void) {
   two_together("/cpu:1", "", "11", NULL, "11", NULL);
@@ -567,7 +614,7 @@ static void receive_what_nobody_sends(void) {
   TF_DeleteGraph(g);
 }
 
-CASES(CASE(names_of_devices), CASE(malformed_names), CASE(nodes_that_are_not_needed), CASE(nodes_of_a_class),
+CASES(CASE(names_of_devices), CASE(malformed_names), CASE(nodes_that_are_not_needed), CASE(log_of_placement), CASE(nodes_of_a_class),
       CASE(chains_of_classes), CASE(users_of_variables), CASE(two_variables_for_one_node),
       CASE(nodes_go_to_their_readers), CASE(each_device_has_its_state), CASE(values_between_devices),
       CASE(control_edges_between_devices), CASE(constants_on_several_devices), CASE(one_device_one_graph),

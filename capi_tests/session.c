@@ -241,6 +241,7 @@ static void wrong_dtype_fed(void) {
 
 static void operations_of_another_graph(void) {
   open_sample();
+  constant(graph, f32_scalar(3), "same_name");
   TF_Graph *other = TF_NewGraph();
   TF_Operation *foreign = constant(other, f32_scalar(1), "foreign");
   TF_Tensor *result = NULL;
@@ -251,6 +252,8 @@ static void operations_of_another_graph(void) {
   const TF_Operation *target = foreign;
   TF_SessionRun(session, NULL, NULL, NULL, 0, NULL, NULL, 0, &target, 1, NULL, status);
   CHECK_ERROR(status, TF_NOT_FOUND, "PruneForTargets: Some target nodes not found: foreign");
+  /* They are looked up by name. */
+  CHECK(fetch_f32(session, output(constant(other, f32_scalar(1), "same_name"), 0)) == 3);
   TF_DeleteGraph(other);
   close_sample();
 }
@@ -441,6 +444,13 @@ static void closed_session(void) {
   CHECK(result == NULL);
   TF_CloseSession(session, status);
   CHECK_OK(status);
+  /* New nodes come too late; that the session is closed is said first. */
+  TF_Operation *late = no_op(graph, "late");
+  TF_ExtendSession(session, status);
+  CHECK_ERROR(status, TF_CANCELLED, "Session has been closed.");
+  const TF_Operation *target = late;
+  TF_SessionRun(session, NULL, NULL, NULL, 0, NULL, NULL, 0, &target, 1, NULL, status);
+  CHECK_ERROR(status, TF_CANCELLED, "Session has been closed.");
   close_sample();
 }
 
@@ -498,6 +508,18 @@ static void fed_memory_is_released_last(void) {
   delete_session(s);
   TF_DeleteGraph(g);
   CHECK_INT(deallocations, 1);
+}
+
+/* The options of a run are read before its metadata is looked at. */
+static void bad_options_and_metadata(void) {
+  open_sample();
+  TF_Buffer *bad = TF_NewBufferFromString("\xff", 1);
+  TF_SessionRun(session, bad, NULL, NULL, 0, NULL, NULL, 0, NULL, 0, bad, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Unparseable RunOptions proto");
+  TF_SessionRun(session, NULL, NULL, NULL, 0, NULL, NULL, 0, NULL, 0, bad, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Passing non-empty run_metadata is invalid.");
+  TF_DeleteBuffer(bad);
+  close_sample();
 }
 
 static void delete_of_null(void) {
@@ -636,5 +658,5 @@ CASES(CASE(feed_and_fetch), CASE(several_fetches), CASE(intermediate_values_can_
       CASE(nodes_added_after_a_run), CASE(imported_after_a_run), CASE(session_of_an_empty_graph), CASE(extend_session),
       CASE(two_sessions), CASE(closed_session), CASE(graph_deleted_before_its_session),
       CASE(graph_deleted_between_two_sessions), CASE(results_outlive_session_and_graph),
-      CASE(fed_memory_is_released_last), CASE(delete_of_null), CASE(null_arguments), CASE(reference_variables),
+      CASE(fed_memory_is_released_last), CASE(bad_options_and_metadata), CASE(delete_of_null), CASE(null_arguments), CASE(reference_variables),
       CASE(resource_variables), CASE(random_streams), CASE(shapes_found_at_the_run))

@@ -77,7 +77,7 @@ static void loops_without_end_have_one(void) {
   TF_CloseSession(session, status);
   CHECK_OK(status);
   join_waiter(&w);
-  CHECK_CODE(w.status, TF_CANCELLED);
+  CHECK_ERROR(w.status, TF_CANCELLED, "Loop execution was cancelled.");
   delete_waiter(&w);
   delete_session(session);
   TF_DeleteGraph(graph);

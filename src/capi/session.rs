@@ -79,9 +79,14 @@ impl TF_Session {
         &self.graph
     }
 
-    /// Whether an operation is one of those that the session has taken in.
-    fn knows(&self, oper: &TF_Operation) -> bool {
-        oper.is_in(&self.graph) && oper.id.index() < self.taken.nodes()
+    /// The node of an operation, if the session has taken it in. One of another graph stands for the node of its name, as sessions
+    /// of the reference go by names.
+    fn find(&self, oper: &TF_Operation) -> Option<NodeId> {
+        let id = match oper.is_in(&self.graph) {
+            true => oper.id,
+            false => self.graph.lock().find(&oper.name)?,
+        };
+        (id.index() < self.taken.nodes()).then_some(id)
     }
 
     /// Takes in the nodes that are new in the graph.
@@ -424,17 +429,19 @@ unsafe fn endpoints(session: &TF_Session, outputs: &[TF_Output]) -> Result<Vec<O
 unsafe fn endpoint(session: &TF_Session, output: TF_Output) -> Result<OutputRef> {
     // SAFETY: as the caller promises.
     let oper = unsafe { get(output.oper, "oper")? };
-    if !session.knows(oper) || output.index < 0 {
-        session.session.check_open()?;
-        // Not the number of any output, the reference takes it for a part of the name.
-        let port = if output.index < 0 { ":0" } else { "" };
-        return Err(invalid!(
-            "Tensor {}:{}{port}, specified in either feed_devices or fetch_devices was not found in the Graph",
-            oper.name,
-            output.index
-        ));
+    match (session.find(oper), u32::try_from(output.index)) {
+        (Some(node), Ok(index)) => Ok(OutputRef { node, index }),
+        (_, index) => {
+            session.session.check_open()?;
+            // Not the number of any output, the reference takes it for a part of the name.
+            let port = if index.is_err() { ":0" } else { "" };
+            Err(invalid!(
+                "Tensor {}:{}{port}, specified in either feed_devices or fetch_devices was not found in the Graph",
+                oper.name,
+                output.index
+            ))
+        }
     }
-    oper.output(output.index)
 }
 
 /// # Safety
@@ -445,9 +452,9 @@ unsafe fn targets(session: &TF_Session, opers: &[*const TF_Operation]) -> Result
     for &oper in opers {
         // SAFETY: as the caller promises.
         let oper = unsafe { get(oper, "target_opers")? };
-        match session.knows(oper) {
-            true => targets.push(oper.id),
-            false => missing.push(oper.name.as_str()),
+        match session.find(oper) {
+            Some(id) => targets.push(id),
+            None => missing.push(oper.name.as_str()),
         }
     }
     if missing.is_empty() {

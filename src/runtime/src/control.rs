@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tfcore_base::{DType, Error, Result, internal, invalid};
+use tfcore_base::{Code, DType, Error, Result, internal, invalid};
 use tfcore_framework::{Attrs, Outputs, Value, truth};
 use tfcore_graph::Node;
 use tfcore_tensor::{TString, Tensor};
 
-use crate::executor::{Exec, call, no_selector, run_range};
+use crate::executor::{Exec, STEP_CANCELLED, call, no_selector, run_range};
 use crate::functions::Function;
 use crate::map::Map;
 use crate::place::DeviceSpec;
@@ -367,6 +367,16 @@ impl Loop {
     ) -> Result<()> {
         let mut slots = self.body.take_slots();
         let result = self.iterate(&mut slots, inputs, by_switches, exec);
+        let result = result.map_err(|error| match error.code() {
+            // It was noticed between nodes.
+            Code::Cancelled if error.message() == STEP_CANCELLED => {
+                error.with_message(match &self.functions {
+                    Some(_) if !by_switches => "Function was cancelled before it was started",
+                    _ => "Loop execution was cancelled.",
+                })
+            }
+            _ => error,
+        });
         if result.is_ok() {
             let vars = &mut slots.values[self.body.args()];
             let exits = vars.iter_mut().zip(&self.exits).filter(|(_, exits)| **exits);

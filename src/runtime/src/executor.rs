@@ -32,6 +32,9 @@ pub(crate) const STACK_LEFT: usize = 128 << 10;
 /// ... and the new piece has this size.
 pub(crate) const STACK_PIECE: usize = 2 << 20;
 
+/// The message of what notices between nodes that its step is cancelled.
+pub(crate) const STEP_CANCELLED: &str = "Step was cancelled";
+
 /// What all plans of a step share.
 pub(crate) struct Run {
     /// The step on the first device.
@@ -95,7 +98,7 @@ impl<'r> Exec<'r> {
     #[inline]
     pub(crate) fn check(self) -> Result<()> {
         if self.run.step.cancellation.is_cancelled() {
-            return Err(cancelled!("Step was cancelled"));
+            return Err(cancelled!("{STEP_CANCELLED}"));
         }
         match (&self.run.deadline, &self.run.call_deadlines) {
             (None, None) => Ok(()),

@@ -104,7 +104,9 @@ impl<'s> Whole<'s> {
         for id in &needed {
             let node = &source.nodes[id.index()];
             let data = node.inputs.iter().map(|edge| edge.source);
-            let controls = node.control_inputs.iter().map(|&id| OutputRef::control(id));
+            let mut controls = node.control_inputs.to_vec();
+            controls.sort_by_key(|id| &source.nodes[id.index()].name);
+            let controls = controls.into_iter().map(OutputRef::control);
             items.push(Item {
                 name: node.name.to_string(),
                 op: &node.op.name,

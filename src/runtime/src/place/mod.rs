@@ -88,7 +88,8 @@ impl Placer {
         };
         let placement = self.place_at(nodes, &bound, 0)?;
         if self.log {
-            self.print(&nodes[num_known..], &placement);
+            // All of them, as the reference places all anew.
+            self.print(nodes, &placement);
         }
         Ok(placement)
     }
