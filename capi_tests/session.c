@@ -232,6 +232,25 @@ static void index_out_of_range(void) {
   close_sample();
 }
 
+/* Of several mistakes of a kind the one is told whose name comes first. */
+static void mistakes_in_order_of_names(void) {
+  TF_Graph *g = TF_NewGraph();
+  TF_Operation *b = placeholder(g, TF_FLOAT, "b"), *a = placeholder(g, TF_FLOAT, "a");
+  TF_Session *s = new_session(g);
+  TF_Output four[4] = {output(b, 0), output(a, 0), output(b, 0), output(a, 0)};
+  TF_Tensor *value = f32_scalar(1), *values[4] = {value, value, value, value}, *results[2];
+  TF_SessionRun(s, NULL, four, values, 4, four, results, 1, NULL, 0, NULL, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Endpoint \"a:0\" fed more than once.");
+  TF_SessionRun(s, NULL, four, values, 2, four, results, 2, NULL, 0, NULL, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "a:0 is both fed and fetched.");
+  TF_Output beyond[2] = {output(b, 3), output(b, 10)};
+  TF_SessionRun(s, NULL, NULL, NULL, 0, beyond, results, 2, NULL, 0, NULL, status);
+  CHECK_ERROR(status, TF_OUT_OF_RANGE, "Node 'b' (type: 'Placeholder', num of outputs: 1) does not have output 10");
+  TF_DeleteTensor(value);
+  delete_session(s);
+  TF_DeleteGraph(g);
+}
+
 static void wrong_dtype_fed(void) {
   open_sample();
   run_fails(output(x, 0), i32_scalar(1), output(neg, 0), TF_INVALID_ARGUMENT,
@@ -652,7 +671,7 @@ static void shapes_found_at_the_run(void) {
 CASES(CASE(feed_and_fetch), CASE(several_fetches), CASE(intermediate_values_can_be_fed),
       CASE(one_output_of_several_can_be_fed), CASE(a_fed_shape_may_differ_from_the_static_one), CASE(empty_tensors),
       CASE(targets_only), CASE(multiple_results_of_one_op), CASE(strings), CASE(nothing_to_do), CASE(missing_feed),
-      CASE(fed_and_fetched), CASE(fed_twice), CASE(index_out_of_range), CASE(wrong_dtype_fed),
+      CASE(fed_and_fetched), CASE(fed_twice), CASE(index_out_of_range), CASE(mistakes_in_order_of_names), CASE(wrong_dtype_fed),
       CASE(operations_of_another_graph), CASE(invalid_names_fail_at_the_run), CASE(bad_devices_fail_at_the_run),
       CASE(kernel_errors_name_the_node), CASE(run_options_and_metadata), CASE(session_options),
       CASE(nodes_added_after_a_run), CASE(imported_after_a_run), CASE(session_of_an_empty_graph), CASE(extend_session),

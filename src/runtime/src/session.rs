@@ -495,11 +495,21 @@ fn check_request(nodes: &[Arc<Node>], signature: &Signature) -> Result<()> {
     if fetches.is_empty() && targets.is_empty() {
         return Err(invalid!("Must specify at least one target to fetch or execute."));
     }
+    let strange = |id: &NodeId| id.index() >= nodes.len();
+    let mut ids = feeds.iter().chain(fetches).map(|output| &output.node).chain(targets);
+    if let Some(id) = ids.find(|id| strange(id)) {
+        return Err(invalid!("Node {} is not in the session's graph", id.0));
+    }
+    // Of several mistakes the reference tells the one that comes first by name.
     let name = |output: &OutputRef| format!("{}:{}", nodes[output.node.index()].name, output.index);
-    for output in feeds.iter().chain(fetches) {
-        let Some(node) = nodes.get(output.node.index()) else {
-            return Err(invalid!("Node {} is not in the session's graph", output.node.0));
-        };
+    let sorted = |outputs: &[OutputRef]| {
+        let mut outputs = outputs.to_vec();
+        outputs.sort_by_cached_key(name);
+        outputs
+    };
+    let (feeds, fetches) = (sorted(feeds), sorted(fetches));
+    for output in feeds.iter().chain(&fetches) {
+        let node = &nodes[output.node.index()];
         if output.port() >= node.num_outputs() {
             return Err(out_of_range!(
                 "Node '{}' (type: '{}', num of outputs: {}) does not have output {}",
@@ -510,12 +520,8 @@ fn check_request(nodes: &[Arc<Node>], signature: &Signature) -> Result<()> {
             ));
         }
     }
-    if let Some(target) = targets.iter().find(|target| target.index() >= nodes.len()) {
-        return Err(invalid!("Node {} is not in the session's graph", target.0));
-    }
-    let mut repeated = feeds.iter().enumerate().filter(|(i, feed)| feeds[..*i].contains(feed));
-    if let Some((_, feed)) = repeated.next() {
-        return Err(invalid!("Endpoint \"{}\" fed more than once.", name(feed)));
+    if let Some(pair) = feeds.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(invalid!("Endpoint \"{}\" fed more than once.", name(&pair[0])));
     }
     match feeds.iter().find(|feed| fetches.contains(feed)) {
         Some(feed) => Err(invalid!("{} is both fed and fetched.", name(feed))),
