@@ -104,6 +104,31 @@ static void feeds_of_one_tensor(void) {
   close_session();
 }
 
+/* Of several mistakes of a kind the one is told whose name comes first. */
+static void mistakes_in_order_of_names(void) {
+  open_sample();
+  TF_Tensor *value = f32_scalar(3), *values[4] = {value, value, value, value}, *results[2];
+  const char *four[] = {"y", "x", "y", "x"}, *absent[] = {"q", "p"};
+  TF_Run(session, NULL, four, values, 4, absent, results, 2, NULL, 0, NULL, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Tensor p:0, specified in either feed_devices");
+  TF_Run(session, NULL, four, values, 4, four, results, 1, NULL, 0, NULL, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Endpoint \"x\" fed more than once.");
+  TF_Run(session, NULL, four, values, 2, four, results, 2, NULL, 0, NULL, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "x is both fed and fetched.");
+  TF_Run(session, NULL, absent, values, 2, four, results, 1, NULL, 0, NULL, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Tensor p:0, specified in either feed_devices");
+  TF_Run(session, NULL, four, values, 2, absent, results, 2, NULL, 0, NULL, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Tensor p:0, specified in either feed_devices");
+  const char *handle = NULL;
+  TF_PRunSetup(session, four, 4, absent, 1, NULL, 0, &handle, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Endpoint \"x\" fed more than once.");
+  TF_PRunSetup(session, absent, 2, four, 1, NULL, 0, &handle, status);
+  CHECK_ERROR(status, TF_NOT_FOUND, "FeedInputs: unable to find feed output p");
+  CHECK(handle == NULL);
+  TF_DeleteTensor(value);
+  close_session();
+}
+
 static void targets(void) {
   open_sample();
   target_is("y", TF_OK, "");
@@ -299,6 +324,6 @@ static void reset_wakes_who_waits(void) {
   TF_DeleteGraph(graph);
 }
 
-CASES(CASE(names_of_tensors), CASE(feeds_of_one_tensor), CASE(targets), CASE(graphs_that_grow), CASE(bad_graphs),
+CASES(CASE(names_of_tensors), CASE(feeds_of_one_tensor), CASE(mistakes_in_order_of_names), CASE(targets), CASE(graphs_that_grow), CASE(bad_graphs),
       CASE(partial_runs), CASE(metadata), CASE(devices), CASE(other_targets), CASE(closing), CASE(null_arguments),
       CASE(reset_closes_all_sessions), CASE(reset_wakes_who_waits))

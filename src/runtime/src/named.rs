@@ -11,7 +11,7 @@ use tfcore_proto as proto;
 use tfcore_tensor::Tensor;
 
 use crate::config::SessionConfig;
-use crate::partial::{Announcement, Named};
+use crate::partial::{Announcement, Named, check_names};
 use crate::session::{Outcome, Request, Session};
 
 /// What a client asks of a [`NamedSession`]: a [`Request`] with names in place of nodes.
@@ -88,19 +88,18 @@ impl NamedSession {
     pub fn run(&self, request: NamedRequest) -> Result<Outcome> {
         self.check_graph("Run")?;
         let NamedRequest { feeds, fetches, targets, options } = request;
-        for (index, (name, _)) in feeds.iter().enumerate() {
-            if feeds[..index].iter().any(|(earlier, _)| earlier == name) {
-                return Err(invalid!("Endpoint \"{name}\" fed more than once."));
-            }
-            if fetches.contains(name) {
-                return Err(invalid!("{name} is both fed and fetched."));
-            }
-        }
         let mut request = options;
         request.feeds.clear();
         request.values.clear();
         {
             let graph = self.graph.lock();
+            let mut names: Vec<&String> = feeds.iter().map(|(name, _)| name).collect();
+            let mut fetched: Vec<&String> = fetches.iter().collect();
+            names.sort_unstable();
+            fetched.sort_unstable();
+            // Of several that are not there the first by name is told.
+            names.iter().chain(&fetched).try_for_each(|name| tensor_of(&graph, name).map(drop))?;
+            check_names(&names, &fetched)?;
             for (name, tensor) in feeds {
                 let output = tensor_of(&graph, &name)?;
                 // `x` and `x:0` are two names of one tensor.

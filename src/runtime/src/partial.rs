@@ -37,16 +37,15 @@ pub struct Announcement {
 impl Announcement {
     /// What handles begin with: the sorted names, and that the run is a partial one.
     pub(crate) fn key(&self) -> String {
-        fn sorted<T>(named: &[Named<T>]) -> String {
-            let mut names: Vec<&str> = named.iter().map(|named| named.name.as_str()).collect();
-            names.sort_unstable();
+        fn names<T>(named: &[Named<T>]) -> String {
+            let names: Vec<&str> = sorted(named).iter().map(|named| named.name.as_str()).collect();
             names.join(",")
         }
-        let (feeds, fetches) = (sorted(&self.feeds), sorted(&self.fetches));
-        format!("{feeds}->{fetches}/{}/1/;", sorted(&self.targets))
+        let (feeds, fetches) = (names(&self.feeds), names(&self.fetches));
+        format!("{feeds}->{fetches}/{}/1/;", names(&self.targets))
     }
 
-    /// The outputs to feed, those to fetch and the nodes to run.
+    /// The outputs to feed, those to fetch and the nodes to run, each in the order of the names.
     ///
     /// # Errors
     /// What is not there, in the reference's words for partial runs.
@@ -57,15 +56,10 @@ impl Announcement {
         if self.fetches.is_empty() && self.targets.is_empty() {
             return Err(invalid!("Must specify at least one target to fetch or execute."));
         }
-        for (index, feed) in self.feeds.iter().enumerate() {
-            let name = &feed.name;
-            if self.feeds[..index].contains(feed) {
-                return Err(invalid!("Endpoint \"{name}\" fed more than once."));
-            }
-            if self.fetches.contains(feed) {
-                return Err(invalid!("{name} is both fed and fetched."));
-            }
-        }
+        let (feeds, fetches) = (sorted(&self.feeds), sorted(&self.fetches));
+        let feed_names: Vec<&String> = feeds.iter().map(|feed| &feed.name).collect();
+        let fetch_names: Vec<&String> = fetches.iter().map(|fetch| &fetch.name).collect();
+        check_names(&feed_names, &fetch_names)?;
         let node_of = |named: &Named<OutputRef>| {
             let output = named.at?;
             Some((output, nodes.get(output.node.index())?.num_outputs()))
@@ -89,10 +83,31 @@ impl Announcement {
             _ => Err(not_found!("PruneForTargets: Some target nodes not found: {} ", named.name)),
         };
         Ok((
-            self.feeds.iter().map(feed).collect::<Result<_>>()?,
-            self.fetches.iter().map(fetch).collect::<Result<_>>()?,
-            self.targets.iter().map(target).collect::<Result<_>>()?,
+            feeds.into_iter().map(feed).collect::<Result<_>>()?,
+            fetches.into_iter().map(fetch).collect::<Result<_>>()?,
+            sorted(&self.targets).into_iter().map(target).collect::<Result<_>>()?,
         ))
+    }
+}
+
+/// In the order of the names, in which the reference goes through them.
+fn sorted<T>(named: &[Named<T>]) -> Vec<&Named<T>> {
+    let mut sorted: Vec<&Named<T>> = named.iter().collect();
+    sorted.sort_by(|a, b| a.name.cmp(&b.name));
+    sorted
+}
+
+/// Checks that nothing is fed twice, or fed and fetched. Feeds are in order.
+///
+/// # Errors
+/// `InvalidArgument` for the first by name.
+pub(crate) fn check_names(feeds: &[&String], fetches: &[&String]) -> Result<()> {
+    if let Some(pair) = feeds.windows(2).find(|pair| pair[0] == pair[1]) {
+        return Err(invalid!("Endpoint \"{}\" fed more than once.", pair[0]));
+    }
+    match feeds.iter().find(|feed| fetches.contains(feed)) {
+        Some(feed) => Err(invalid!("{feed} is both fed and fetched.")),
+        None => Ok(()),
     }
 }
 
