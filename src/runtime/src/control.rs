@@ -45,10 +45,9 @@ impl Style {
 
 /// What it does.
 pub(crate) enum Task {
-    /// Calls the function. The first inputs, so many, are not for it.
     Call {
         function: Arc<Function>,
-        skip: usize,
+        caller: Caller,
     },
     /// Calls the function that the first input selects, with the other inputs.
     Branch {
@@ -66,6 +65,45 @@ pub(crate) enum Task {
     /// Calls the function for every row.
     Map(Arc<Map>),
     Loop(Arc<Loop>),
+}
+
+/// The ops that call one function once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Caller {
+    /// PartitionedCall, or a node that is called after the function.
+    Call,
+    /// RemoteCall, whose first input names the device. There is one memory for all.
+    Remote,
+    /// SymbolicGradient.
+    Gradient,
+}
+
+impl Caller {
+    /// Takes from the inputs what is not for the function.
+    ///
+    /// # Errors
+    /// What is wrong with a device's name.
+    pub(crate) fn take_target(self, inputs: &mut Inputs, exec: Exec<'_>) -> Result<()> {
+        match self {
+            Caller::Remote => check_target(&inputs.remove(0), exec),
+            Caller::Call | Caller::Gradient => Ok(()),
+        }
+    }
+
+    /// Makes the results as many as the node's outputs: what a function does not return is missed only by those who ask for
+    /// it.
+    fn fit(self, results: &mut Outputs, wanted: usize) -> Result<()> {
+        let got = results.len();
+        match self {
+            Caller::Gradient if got != wanted => Err(invalid!(
+                "SymGrad expects to return {wanted} tensor(s), but get {got} tensor(s) instead."
+            )),
+            _ => {
+                results.resize(wanted.max(got), Value::Absent);
+                Ok(())
+            }
+        }
+    }
 }
 
 /// The inputs of a node, in its own hands.
@@ -86,17 +124,16 @@ impl Control {
                 }
                 let function = function("f")?;
                 check_arity(&function, node)?;
-                Task::Call { function, skip: 0 }
+                Task::Call { function, caller: Caller::Call }
             }
             "SymbolicGradient" => {
                 let func = node.attrs.func("f")?;
                 let site = planner.call_site(node);
                 let function = planner.functions.gradient_of(&func.name, &func.attrs, site);
                 function.plan_with_caller(planner.functions, planner.callers)?;
-                Task::Call { function, skip: 0 }
+                Task::Call { function, caller: Caller::Gradient }
             }
-            // The first input names the device, and there is one memory for all.
-            "RemoteCall" => Task::Call { function: function("f")?, skip: 1 },
+            "RemoteCall" => Task::Call { function: function("f")?, caller: Caller::Remote },
             "If" | "StatelessIf" | "_If" => Task::Branch {
                 functions: vec![function("else_branch")?, function("then_branch")?],
                 by_index: false,
@@ -128,12 +165,13 @@ impl Control {
                 output_shapes: node.attrs.shapes("output_shapes")?.to_vec(),
             })),
             name if planner.functions.contains(name) => {
-                Task::Call { function: plan(planner, node, name, &node.attrs)?, skip: 0 }
+                let function = plan(planner, node, name, &node.attrs)?;
+                Task::Call { function, caller: Caller::Call }
             }
             _ => return Ok(None),
         };
         let is_inlined = match &task {
-            Task::Call { .. } => !matches!(&*node.op.name, "RemoteCall" | "SymbolicGradient"),
+            Task::Call { caller, .. } => *caller == Caller::Call,
             _ => node.attrs.bool("_lower_using_switch_merge").unwrap_or(false),
         };
         Ok(Some(Control { task, style: if is_inlined { Style::Inlined } else { Style::Called } }))
@@ -146,6 +184,14 @@ impl Control {
 
     fn is_inlined(&self) -> bool {
         matches!(self.style, Style::Inlined)
+    }
+
+    /// Which op it is, if it calls one function.
+    pub(crate) fn caller(&self) -> Option<Caller> {
+        match &self.task {
+            Task::Call { caller, .. } => Some(*caller),
+            _ => None,
+        }
     }
 
     /// Whether a node within may wait for another node of the step.
@@ -180,24 +226,9 @@ impl Control {
         exec: Exec<'_>,
     ) -> Result<()> {
         let results = match &self.task {
-            Task::Call { function, skip } => {
-                for target in inputs.drain(..*skip) {
-                    check_target(&target, exec)?;
-                }
-                let mut results = call(function, inputs, exec)?;
-                let is_gradient = self.style == Style::Called && *skip == 0;
-                if is_gradient && results.len() != outputs.len() {
-                    return Err(invalid!(
-                        "SymGrad expects to return {} tensor(s), but get {} tensor(s) instead.",
-                        outputs.len(),
-                        results.len()
-                    ));
-                }
-                // What the function does not return is missed only by those who ask for it.
-                if results.len() < outputs.len() {
-                    results.resize(outputs.len(), Value::Absent);
-                }
-                results
+            Task::Call { function, caller } => {
+                caller.take_target(&mut inputs, exec)?;
+                call(function, inputs, exec)?
             }
             Task::Branch { functions, by_index } => {
                 let branch = select(functions, *by_index, inputs.remove(0))?;
@@ -208,7 +239,7 @@ impl Control {
             }
             Task::Loop(made) => return made.run(inputs, outputs, self.is_inlined(), exec),
         };
-        set_outputs(results, outputs, dtypes)
+        set_outputs(results, outputs, dtypes, self.caller())
     }
 }
 
@@ -265,7 +296,15 @@ pub(crate) fn holds(condition: &Tensor, by_switches: bool) -> Result<bool> {
 }
 
 /// Hands a function's results to its caller.
-pub(crate) fn set_outputs(results: Outputs, outputs: &mut [Value], dtypes: &[DType]) -> Result<()> {
+pub(crate) fn set_outputs(
+    mut results: Outputs,
+    outputs: &mut [Value],
+    dtypes: &[DType],
+    caller: Option<Caller>,
+) -> Result<()> {
+    if let Some(caller) = caller {
+        caller.fit(&mut results, outputs.len())?;
+    }
     if results.len() != outputs.len() {
         let (got, wanted) = (results.len(), outputs.len());
         return Err(internal!("Expect to produce {wanted} tensors, but only get {got}"));

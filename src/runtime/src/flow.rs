@@ -341,19 +341,20 @@ impl Flow {
         mut inputs: Inputs,
         done: Done,
     ) {
-        let (dtypes, style, name) = (node.output_dtypes.clone(), control.style, node.name.clone());
+        let (dtypes, name) = (node.output_dtypes.clone(), node.name.clone());
+        let (style, caller) = (control.style, control.caller());
         let done: Done = Box::new(move |results| {
             let outputs = results.and_then(|results| {
                 let mut outputs: Outputs = SmallVec::from_elem(Value::Absent, dtypes.len());
-                set_outputs(results, &mut outputs, &dtypes).map(|()| outputs)
+                set_outputs(results, &mut outputs, &dtypes, caller).map(|()| outputs)
             });
             done(outputs.map_err(|error| style.tell(error, &name)))
         });
         match &control.task {
-            Task::Call { function, skip } => {
-                inputs.drain(..*skip);
-                self.start_call(function, inputs, done);
-            }
+            Task::Call { function, caller } => match caller.take_target(&mut inputs, self.exec()) {
+                Ok(()) => self.start_call(function, inputs, done),
+                Err(error) => done(Err(error)),
+            },
             Task::Branch { functions, by_index } => {
                 match select(functions, *by_index, inputs.remove(0)) {
                     Ok(branch) => self.start_call(branch, inputs, done),
