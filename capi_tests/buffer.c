@@ -38,6 +38,7 @@ static void string_is_copied(void) {
 static void empty_string(void) {
   TF_Buffer *buffer = TF_NewBufferFromString("", 0);
   CHECK_INT(buffer->length, 0);
+  CHECK(buffer->data != NULL);
   TF_DeleteBuffer(buffer);
 }
 

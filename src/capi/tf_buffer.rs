@@ -21,11 +21,9 @@ impl TF_Buffer {
     const EMPTY: TF_Buffer = TF_Buffer { data: ptr::null(), length: 0, data_deallocator: None };
 
     fn of(bytes: &[u8]) -> TF_Buffer {
-        if bytes.is_empty() {
-            return TF_Buffer::EMPTY;
-        }
+        // One of no bytes has a block, too: it has been filled.
         // SAFETY: malloc of a positive size; clients may free the block with `free`.
-        let data = unsafe { libc::malloc(bytes.len()) };
+        let data = unsafe { libc::malloc(bytes.len().max(1)) };
         assert!(!data.is_null(), "out of memory for a buffer of {} bytes", bytes.len());
         // SAFETY: the block has so many bytes.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), data.cast(), bytes.len()) };

@@ -8,7 +8,7 @@ use tfcore_base::{
 };
 use tfcore_framework::geometry::Reduction;
 use tfcore_framework::movement::copy_view;
-use tfcore_framework::{InferenceContext, OpContext, OpEntry, Registry, kernel};
+use tfcore_framework::{InferenceContext, OpContext, OpEntry, Registry, kernel, shape_ops};
 use tfcore_math::pool::Parallel;
 use tfcore_math::reduce::{self, Reducer};
 use tfcore_tensor::{Elems, ElemsMut, Tensor};
@@ -73,9 +73,15 @@ impl ReductionEntry for OpEntry<'_> {
     }
 }
 
+/// Graphs of producers from this version on name axes by a scalar or a vector; older ones by any tensor.
+const AXES_ARE_A_LIST: i32 = 21;
+
 /// The axes in input 1, if they are known, decide; without them only a kept rank is known.
 pub(crate) fn reduction_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let keep_dims = ctx.attrs.bool("keep_dims")?;
+    if ctx.producer() >= AXES_ARE_A_LIST {
+        shape_ops::with_rank_at_most(ctx.input(1), 1)?;
+    }
     let input = ctx.input(0);
     let shape = match ctx.operand_i64s(1)? {
         Some(axes) => Reduction::infer(input, &axes, keep_dims)?,
@@ -155,6 +161,9 @@ norms! {
 
 #[cfg(test)]
 mod tests {
+    use tfcore_framework::AttrValue;
+    use tfcore_framework::testing::{infer, registry_of, tensor};
+
     use super::*;
 
     fn norm<T: Elem + Copy>(values: &[T]) -> T
@@ -180,5 +189,29 @@ mod tests {
         assert_eq!(norm(&[12i8]), 0);
         assert_eq!(norm(&[20u8]), 12);
         assert_eq!(norm(&[46341]), i32::MIN);
+    }
+
+    #[test]
+    fn axes_are_a_scalar_or_a_vector() {
+        let registry = registry_of(register);
+        let attrs = [
+            ("T", AttrValue::Type(DType::FLOAT)),
+            ("Tidx", AttrValue::Type(DType::INT32)),
+            ("keep_dims", AttrValue::Bool(true)),
+        ];
+        let matrix = "Shape must be at most rank 1 but is rank 2";
+        let cases = [
+            ("[3,4];[2]", None, Ok("[?,?]")),
+            ("[3,4];[]", Some(tensor(&[], &[1])), Ok("[3,1]")),
+            ("[3,4];[1]", Some(tensor(&[1], &[0])), Ok("[1,4]")),
+            ("[3,4];[1,1]", None, Err(matrix)),
+            ("?;[1,1]", Some(tensor(&[1, 1], &[0])), Err(matrix)),
+        ];
+        for (inputs, axes, expected) in cases {
+            let axes: Vec<_> = axes.into_iter().map(|axes| (1, axes)).collect();
+            let shape = infer(&registry, "Sum", &attrs, inputs, &axes);
+            let shape = shape.map_err(|error| error.message().to_string());
+            assert_eq!(shape, expected.map(String::from).map_err(String::from), "{inputs}");
+        }
     }
 }
