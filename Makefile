@@ -89,7 +89,8 @@ $(DEBUG)/capi/%: capi_tests/%.c $(TEST_HEADERS) $(DEBUG)/lib/libtfcore.so.2
 	$(CC) $(CFLAGS) -Iinclude $< -o $@ $(call link,$(DEBUG))
 
 ifneq ($(shell command -v valgrind),)
-MEMCHECK := valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite
+# One thread runs at a time: without fair turns one that is busy keeps the others from theirs.
+MEMCHECK := valgrind -q --fair-sched=yes --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite
 capi-memcheck: $(TESTS:%=$(DEBUG)/capi/%)
 	@echo "under valgrind:"
 	$(call run_all,$(TESTS),$(DEBUG)/capi,$(MEMCHECK))
