@@ -12,7 +12,7 @@ use tfcore_base::DType;
 use tfcore_framework::AttrValue;
 use tfcore_graph::{Graph, NodeBuilder, OutputRef};
 use tfcore_runtime::{Request, Session, SessionConfig};
-use tfcore_tensor::{PartialShape, Tensor};
+use tfcore_tensor::{PartialShape, Shape, Tensor};
 
 const ROUNDS: usize = 15;
 
@@ -33,7 +33,7 @@ fn measure(name: &str, items: usize, mut body: impl FnMut()) {
 fn placeholder(graph: &mut Graph, name: &str) -> OutputRef {
     let mut builder = NodeBuilder::new("Placeholder", name);
     builder.set_attr("dtype", AttrValue::Type(DType::FLOAT));
-    builder.set_attr("shape", AttrValue::shape(PartialShape::scalar()));
+    builder.set_attr("shape", AttrValue::shape(PartialShape::unknown()));
     OutputRef::new(builder.finish(graph).expect("a placeholder"), 0)
 }
 
@@ -66,12 +66,28 @@ fn chain(len: usize) -> (Graph, OutputRef, OutputRef) {
     (graph, x, last)
 }
 
+/// The sum of so many independent ops on 16 floats.
+fn wide(len: usize) -> (Graph, OutputRef, OutputRef) {
+    let mut graph = Graph::new(registry().clone());
+    let x = placeholder(&mut graph, "x");
+    let ops = (0..len).map(|index| op(&mut graph, "Neg", format!("m{index}"), &[x])).collect();
+    let mut sum = NodeBuilder::new("AddN", "sum");
+    sum.add_input_list(ops);
+    let sum = OutputRef::new(sum.finish(&mut graph).expect("a sum"), 0);
+    (graph, x, sum)
+}
+
 fn runs() {
     let one = Tensor::scalar(1.0f32);
-    for (name, len, repeats) in [("run of one op", 1, 1000), ("op in a chain", 1000, 10)] {
-        let (graph, x, last) = chain(len);
+    let floats = Tensor::zeros(DType::FLOAT, Shape::vector(16)).expect("a vector");
+    let cases = [
+        ("run of one op", chain(1), &one, 1, 1000),
+        ("op in a chain", chain(1000), &one, 1000, 10),
+        ("independent op", wide(1000), &floats, 1000, 10),
+    ];
+    for (name, (graph, x, last), value, len, repeats) in cases {
         let session = session(&graph);
-        let feeds = [(x, one.clone())];
+        let feeds = [(x, value.clone())];
         measure(name, len * repeats, || {
             (0..repeats).for_each(|_| run(&session, &feeds, &[last]));
         });

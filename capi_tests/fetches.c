@@ -164,7 +164,6 @@ static TF_Operation *ref_variable(TF_Graph *g, const char *name) {
   return finish(desc);
 }
 
-/* Messages name what the node reads, which need not be the variable, and the node. */
 /* What is fed is not a variable any more. */
 static void fed_variables(void) {
   TF_Graph *g = TF_NewGraph();
@@ -182,6 +181,7 @@ static void fed_variables(void) {
   TF_DeleteGraph(g);
 }
 
+/* Messages name what the node reads, which need not be the variable, and the node. */
 static void uninitialized_variables(void) {
   TF_Graph *g = TF_NewGraph();
   TF_Operation *v = ref_variable(g, "v");

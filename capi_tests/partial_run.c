@@ -274,6 +274,19 @@ static void bad_announcements(void) {
   close_sample();
 }
 
+/* What is announced goes by name. */
+static void operations_of_other_graphs(void) {
+  open_sample();
+  TF_Graph *other = TF_NewGraph();
+  TF_Operation *also_a = placeholder(other, TF_INT32, "a"), *also_r1 = placeholder(other, TF_INT32, "r1");
+  const char *handle = setup(OUTPUTS(O(also_a), O(b)), OUTPUTS(O(also_r1)), NULL);
+  call(handle, OUTPUTS(O(a), O(b)), VALUES(1, 2), OUTPUTS(O(r1)), VALUES(3));
+  CHECK_OK(status);
+  TF_DeletePRunHandle(handle);
+  TF_DeleteGraph(other);
+  close_sample();
+}
+
 static void null_arguments(void) {
   if (!is_tfcore()) return; /* the reference crashes */
   open_sample();
@@ -587,7 +600,7 @@ static void sessions_are_deleted_with_open_runs(void) {
 CASES(CASE(in_two_steps), CASE(one_by_one), CASE(handles_are_told_by_their_names),
       CASE(it_ends_with_the_last_feed_and_fetch), CASE(intermediate_tensors_are_fed), CASE(targets),
       CASE(a_fetch_may_be_announced_twice), CASE(interleaved), CASE(feeds_and_fetches_out_of_turn),
-      CASE(pending_feeds_behind_fed_tensors), CASE(unknown_handles), CASE(bad_announcements), CASE(null_arguments),
+      CASE(pending_feeds_behind_fed_tensors), CASE(unknown_handles), CASE(bad_announcements), CASE(operations_of_other_graphs), CASE(null_arguments),
       CASE(missing_feed), CASE(failing_kernel), CASE(wrong_dtype), CASE(dead_results),
       CASE(time_limit_of_the_session), CASE(time_limit_within_a_loop), CASE(time_limit_of_each_call),
       CASE(closing_wakes_who_waits), CASE(it_goes_on_between_calls), CASE(several_threads_share_a_run),

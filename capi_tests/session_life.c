@@ -1,4 +1,5 @@
 /* The life of sessions: several on one graph, graphs that go first, closing with runs in progress, state. */
+#include "functions.h"
 #include "pb.h"
 #include "queues.h"
 
@@ -41,46 +42,69 @@ static void close_wakes_blocked_runs(void) {
   TF_DeleteGraph(graph);
 }
 
-/* A loop without end: i = i + 0 while true. */
-static TF_Operation *add_endless_loop(TF_Graph *g) {
+/* Loops without end: x = x + 0 while true, of Switches and as a While. */
+static TF_Output add_endless_loop(TF_Graph *g) {
   TF_Output start = output(constant(g, f32_scalar(0), "start"), 0), result;
   TF_WhileParams params = TF_NewWhile(g, &start, 1, status);
   CHECK_OK(status);
   params.name = "endless";
-  const unsigned char yes = 1;
-  params.cond_output = output(constant(params.cond_graph, tensor_of(TF_BOOL, NULL, 0, &yes, 1), "yes"), 0);
+  params.cond_output = output(constant(params.cond_graph, tensor_of(TF_BOOL, NULL, 0, "\1", 1), "yes"), 0);
   TF_Operation *zero = constant(params.body_graph, f32_scalar(0), "zero");
   params.body_outputs[0] = output(binary(params.body_graph, "AddV2", params.body_inputs[0], output(zero, 0), "next"), 0);
   TF_FinishWhile(&params, status, &result);
   CHECK_OK(status);
-  return result.oper;
+  return result;
+}
+
+static TF_Output add_endless_while(TF_Graph *g) {
+  const TF_DataType dtype = TF_FLOAT;
+  TF_Graph *parts[2] = {TF_NewGraph(), TF_NewGraph()};
+  for (int i = 0; i < 2; i++) {
+    TF_Output x = output(placeholder(parts[i], TF_FLOAT, "x"), 0);
+    TF_Output zero = output(constant(parts[i], f32_scalar(0), "zero"), 0);
+    TF_Output y = output(binary(parts[i], i == 0 ? "GreaterEqual" : "AddV2", x, zero, "y"), 0);
+    add_function(g, function_of(parts[i], i == 0 ? "Cond" : "Body", 1, &x, 1, &y));
+    TF_DeleteGraph(parts[i]);
+  }
+  TF_Output start = output(constant(g, f32_scalar(0), "start"), 0);
+  TF_OperationDescription *desc = TF_NewOperation(g, "While", "endless");
+  TF_AddInputList(desc, &start, 1);
+  TF_SetAttrTypeList(desc, "T", &dtype, 1);
+  TF_SetAttrFuncName(desc, "cond", "Cond", 4);
+  TF_SetAttrFuncName(desc, "body", "Body", 4);
+  return output(finish(desc), 0);
 }
 
 static void loops_without_end_have_one(void) {
-  if (!is_tfcore()) return; /* the reference's goes on, and so does its run */
-  TF_Graph *graph = TF_NewGraph();
-  TF_Operation *endless = add_endless_loop(graph);
-  TF_Operation *after = unary(graph, "Neg", output(endless, 0), "after");
-  TF_Session *session = new_session(graph);
-  Pb limit = {0};
-  pb_int(&limit, 2, 100);
-  TF_Buffer *options = pb_buffer(limit);
-  TF_Output what = output(after, 0);
-  TF_Tensor *result = NULL;
-  TF_SessionRun(session, options, NULL, NULL, 0, &what, &result, 1, NULL, 0, NULL, status);
-  CHECK_CODE(status, TF_DEADLINE_EXCEEDED);
-  TF_DeleteBuffer(options);
-  Waiter w;
-  start_waiter(&w, session, what);
-  sleep_ms(50);
-  CHECK(!atomic_load(&w.done));
-  TF_CloseSession(session, status);
-  CHECK_OK(status);
-  join_waiter(&w);
-  CHECK_ERROR(w.status, TF_CANCELLED, "Loop execution was cancelled.");
-  delete_waiter(&w);
-  delete_session(session);
-  TF_DeleteGraph(graph);
+  if (!is_tfcore()) return; /* the reference's go on, and so do its runs */
+  const struct {
+    TF_Output (*add)(TF_Graph *);
+    const char *message;
+  } loops[] = {{add_endless_loop, "Loop execution was cancelled."},
+               {add_endless_while, "Function was cancelled before it was started"}};
+  for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
+    TF_Graph *graph = TF_NewGraph();
+    TF_Output what = output(unary(graph, "Neg", loops[i].add(graph), "after"), 0);
+    TF_Session *session = new_session(graph);
+    Pb limit = {0};
+    pb_int(&limit, 2, 100);
+    TF_Buffer *options = pb_buffer(limit);
+    TF_Tensor *result = NULL;
+    TF_SessionRun(session, options, NULL, NULL, 0, &what, &result, 1, NULL, 0, NULL, status);
+    CHECK_CODE(status, TF_DEADLINE_EXCEEDED);
+    TF_DeleteBuffer(options);
+    Waiter w;
+    start_waiter(&w, session, what);
+    sleep_ms(50);
+    CHECK(!atomic_load(&w.done));
+    TF_CloseSession(session, status);
+    CHECK_OK(status);
+    join_waiter(&w);
+    CHECK_ERROR(w.status, TF_CANCELLED, loops[i].message);
+    delete_waiter(&w);
+    delete_session(session);
+    TF_DeleteGraph(graph);
+  }
 }
 
 static void graphs_and_sessions_go_in_any_order(void) {

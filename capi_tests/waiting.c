@@ -1,4 +1,5 @@
 /* Functions in which a node waits for another node of the same step: the ops that call them must not hold the only thread. */
+#include "functions.h"
 #include "pb.h"
 #include "queues.h"
 
@@ -6,18 +7,6 @@ static TF_Graph *graph;
 static TF_Session *session;
 static Queue queue;
 static TF_Operation *fill;
-
-/* The function `name` of the outputs of `g`, which it ends. */
-static void add_function(TF_Graph *g, const char *name, int ninputs, const TF_Output *inputs, int noutputs,
-                         const TF_Output *outputs) {
-  TF_Function *function =
-      TF_GraphToFunction(g, name, 0, -1, NULL, ninputs, inputs, noutputs, outputs, NULL, NULL, NULL, status);
-  CHECK_OK(status);
-  TF_GraphCopyFunction(graph, function, NULL, status);
-  CHECK_OK(status);
-  TF_DeleteFunction(function);
-  TF_DeleteGraph(g);
-}
 
 /* `x` plus what the queue `q` gives. */
 static TF_Output plus_next(TF_Graph *g, TF_Output x, TF_Output q) {
@@ -71,7 +60,8 @@ static TF_Output add_map(void) {
   TF_Graph *g = TF_NewGraph();
   TF_Output inputs[2] = {output(placeholder(g, TF_FLOAT, "x"), 0), output(placeholder(g, TF_RESOURCE, "q"), 0)};
   TF_Output sum = plus_next(g, inputs[0], inputs[1]);
-  add_function(g, "Row", 2, inputs, 1, &sum);
+  add_function(graph, function_of(g, "Row", 2, inputs, 1, &sum));
+  TF_DeleteGraph(g);
   const float rows[3] = {10, 20, 30};
   TF_Output x = output(constant(graph, f32_vector(3, rows), "rows"), 0), q = output(queue.queue, 0);
   const TF_DataType floats = TF_FLOAT, resources = TF_RESOURCE;
@@ -102,8 +92,8 @@ static void add_body(const char *name, bool counts) {
   TF_Output one = output(constant(g, i32_scalar(1), "one"), 0);
   TF_Output outputs[3] = {output(binary(g, "AddV2", inputs[0], one, "next_i"), 0), plus_next(g, inputs[1], inputs[2]),
                           inputs[2]};
-  if (!counts) add_function(g, name, 3, inputs, 2, outputs + 1);
-  else add_function(g, name, 3, inputs, 3, outputs);
+  add_function(graph, function_of(g, name, 3, inputs, counts ? 3 : 2, counts ? outputs : outputs + 1));
+  TF_DeleteGraph(g);
 }
 
 static TF_Output add_for(void) {
@@ -126,7 +116,8 @@ static TF_Output add_while(void) {
                          output(placeholder(g, TF_RESOURCE, "q"), 0)};
   TF_Output three = output(constant(g, i32_scalar(3), "three"), 0);
   TF_Output less = output(binary(g, "Less", inputs[0], three, "less"), 0);
-  add_function(g, "Below3", 3, inputs, 1, &less);
+  add_function(graph, function_of(g, "Below3", 3, inputs, 1, &less));
+  TF_DeleteGraph(g);
   const TF_Output vars[3] = {output(constant(graph, i32_scalar(0), "i"), 0),
                              output(constant(graph, f32_scalar(100), "start_sum"), 0), output(queue.queue, 0)};
   TF_OperationDescription *desc = TF_NewOperation(graph, "While", "while");

@@ -8,7 +8,7 @@ use tfcore_graph::{NodeId, OutputRef};
 use tfcore_runtime::{Announcement, Named};
 use tfcore_tensor::Tensor;
 
-use super::graph::{SharedGraph, TF_Operation, TF_Output};
+use super::graph::{TF_Operation, TF_Output};
 use super::handle::{count, get, guard, put, slice, slice_mut, text};
 use super::session::{TF_Session, hand_out_tensors};
 use super::tf_status::TF_Status;
@@ -39,16 +39,15 @@ pub unsafe extern "C" fn TF_SessionPRunSetup(
             get(session, "session")?
         };
         session.extend_if_needed()?;
-        let graph = session.graph();
         // SAFETY: as above.
         let announced = unsafe {
             let inputs = slice(inputs, count(ninputs, "ninputs")?, "inputs")?;
             let outputs = slice(outputs, count(noutputs, "noutputs")?, "outputs")?;
             let targets = slice(target_opers, count(ntargets, "ntargets")?, "target_opers")?;
             Announcement {
-                feeds: inputs.iter().map(|&o| tensor_in(o, graph)).collect::<Result<_>>()?,
-                fetches: outputs.iter().map(|&o| tensor_in(o, graph)).collect::<Result<_>>()?,
-                targets: targets.iter().map(|&o| node_in(o, graph)).collect::<Result<_>>()?,
+                feeds: inputs.iter().map(|&o| tensor_in(o, session)).collect::<Result<_>>()?,
+                fetches: outputs.iter().map(|&o| tensor_in(o, session)).collect::<Result<_>>()?,
+                targets: targets.iter().map(|&o| node_in(o, session)).collect::<Result<_>>()?,
             }
         };
         let made = session.session().begin_partial(&announced)?;
@@ -151,11 +150,11 @@ unsafe fn name_of(output: TF_Output) -> Result<String> {
 
 /// # Safety
 /// The operation must be null or live.
-unsafe fn tensor_in(output: TF_Output, graph: &SharedGraph) -> Result<Named<OutputRef>> {
+unsafe fn tensor_in(output: TF_Output, session: &TF_Session) -> Result<Named<OutputRef>> {
     // SAFETY: as the caller promises, here and below.
     let name = unsafe { name_of(output)? };
     // SAFETY: as above.
-    let node = unsafe { node_in(output.oper, graph)? }.at;
+    let node = unsafe { node_in(output.oper, session)? }.at;
     // An index below 0 is as wrong as one beyond the last output.
     let index = u32::try_from(output.index).unwrap_or(u32::MAX);
     Ok(Named { name, at: node.map(|node| OutputRef { node, index }) })
@@ -163,8 +162,8 @@ unsafe fn tensor_in(output: TF_Output, graph: &SharedGraph) -> Result<Named<Outp
 
 /// # Safety
 /// The operation must be null or live.
-unsafe fn node_in(oper: *const TF_Operation, graph: &SharedGraph) -> Result<Named<NodeId>> {
+unsafe fn node_in(oper: *const TF_Operation, session: &TF_Session) -> Result<Named<NodeId>> {
     // SAFETY: as the caller promises.
     let oper = unsafe { get(oper, "oper")? };
-    Ok(Named { name: oper.name.to_string(), at: oper.is_in(graph).then_some(oper.id) })
+    Ok(Named { name: oper.name.to_string(), at: session.find(oper) })
 }

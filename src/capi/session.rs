@@ -75,13 +75,9 @@ impl TF_Session {
         &self.session
     }
 
-    pub(crate) fn graph(&self) -> &SharedGraph {
-        &self.graph
-    }
-
     /// The node of an operation, if the session has taken it in. One of another graph stands for the node of its name, as sessions
     /// of the reference go by names.
-    fn find(&self, oper: &TF_Operation) -> Option<NodeId> {
+    pub(crate) fn find(&self, oper: &TF_Operation) -> Option<NodeId> {
         let id = match oper.is_in(&self.graph) {
             true => oper.id,
             false => self.graph.lock().find(&oper.name)?,
@@ -378,13 +374,14 @@ pub(crate) unsafe fn options_of_run(
     if metadata.is_some_and(|buffer| !buffer.data.is_null()) {
         return Err(invalid!("Passing non-empty run_metadata is invalid."));
     }
-    let is_told = metadata.is_some();
+    let has_metadata = metadata.is_some();
     let is_traced = options.trace_level != proto::RunOptions::NO_TRACE;
     let millis = u64::try_from(options.timeout_in_ms).ok().filter(|&millis| millis > 0);
     Ok(Request {
-        trace: is_traced && is_told || options.report_tensor_allocations_upon_oom,
+        step_stats: is_traced && has_metadata,
+        cost_graph: has_metadata,
+        notes_memory: options.report_tensor_allocations_upon_oom,
         partition_graphs: options.output_partition_graphs,
-        is_told,
         timeout: millis.map(Duration::from_millis),
         pool: options.inter_op_thread_pool,
         ..Request::default()

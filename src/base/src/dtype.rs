@@ -19,8 +19,8 @@ macro_rules! dtypes {
             /// Every type, reference forms left out, by rising number.
             pub const ALL: &'static [DType] = &[$(DType::$name),*];
 
-            /// Bytes an element by number; 0 where there is no type.
-            /// By number, reference forms included: what every op asks for is one load.
+            /// Bytes an element by number, reference forms included, so that what every op asks for is one load; 0 where
+            /// there is no type.
             const SIZES: [u8; 256] = {
                 let mut sizes = [0; 256];
                 $(

@@ -73,6 +73,8 @@ struct ErrorParts {
 enum Origin {
     /// Nothing yet.
     Unknown,
+    /// Nothing yet; the node's name goes on in the same line: `... {{node name}}`.
+    Open,
     /// The node: `[[{{node name}}]]`.
     Node,
     /// The node and its function: `[[{{function_node f}}{{node name}}]]`.
@@ -112,12 +114,19 @@ impl Error {
 
     /// Appends `"\n\t [[{{node name}}]]"`, as run-time errors carry it, unless an inner frame has done so.
     pub fn at_node(mut self, name: &str) -> Error {
-        if self.0.origin == Origin::Unknown {
-            self.0.message.push_str("\n\t [[{{node ");
-            self.0.message.push_str(name);
-            self.0.message.push_str("}}]]");
-            self.0.origin = Origin::Node;
-        }
+        let (before, after) = match self.0.origin {
+            Origin::Unknown => ("\n\t [[{{node ", "}}]]"),
+            Origin::Open => ("{{node ", "}}"),
+            Origin::Node | Origin::NodeOfFunction | Origin::Caller => return self,
+        };
+        self.0.message.extend([before, name, after]);
+        self.0.origin = Origin::Node;
+        self
+    }
+
+    /// For a message that ends in the name of its node, `"output of {{node name}}"`: [`Error::at_node`] puts it there.
+    pub fn ending_in_node(mut self) -> Error {
+        self.0.origin = Origin::Open;
         self
     }
 
@@ -133,7 +142,7 @@ impl Error {
     /// Notes that the error leaves a function. How the message shows that is up to the caller: [`Error::inlined_at`] or
     /// [`Error::called_by`]. An error of no node is the caller's own.
     pub fn in_function(mut self, name: &str) -> Error {
-        if self.0.origin != Origin::Unknown {
+        if !matches!(self.0.origin, Origin::Unknown | Origin::Open) {
             self.0.left = Some(name.into());
         }
         self
@@ -143,13 +152,14 @@ impl Error {
     /// names the function if it is the innermost, `"[[{{function_node f}}{{node name}}]]"`.
     pub fn inlined_at(mut self, caller: &str) -> Error {
         let Some(function) = self.0.left.take() else { return self };
-        let prefix = match self.0.origin {
-            Origin::Node => format!("{{{{function_node {function}}}}}"),
-            Origin::Caller => format!("{caller}/"),
-            Origin::Unknown | Origin::NodeOfFunction => return self,
+        let message = &self.0.message;
+        let (at, prefix) = match self.0.origin {
+            Origin::Node => (message.rfind("{{node "), format!("{{{{function_node {function}}}}}")),
+            Origin::Caller => (message.rfind("[[").map(|at| at + 2), format!("{caller}/")),
+            Origin::Unknown | Origin::Open | Origin::NodeOfFunction => return self,
         };
-        if let Some(start) = self.0.message.rfind("[[") {
-            self.0.message.insert_str(start + 2, &prefix);
+        if let Some(at) = at {
+            self.0.message.insert_str(at, &prefix);
         }
         if self.0.origin == Origin::Node {
             self.0.origin = Origin::NodeOfFunction;
@@ -255,6 +265,14 @@ mod tests {
                 "bad\n\t [[{{node if}}]]",
             ),
             (invalid!("bad").placing("n").at_node("n"), "bad\n\t [[n]]"),
+            (
+                invalid!("of ").ending_in_node().at_node("n").in_function("f").inlined_at("c"),
+                "of {{function_node f}}{{node n}}",
+            ),
+            (
+                invalid!("of ").ending_in_node().in_function("f").called_by("if").at_node("if"),
+                "of {{node if}}",
+            ),
         ];
         for (error, expected) in cases {
             assert_eq!(error.message(), expected);

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use tfcore_base::{DType, Result, invalid};
 use tfcore_tensor::{Dim, PartialShape, Tensor};
 
-use crate::{Attrs, OpDef, shape_ops};
+use crate::{Attrs, OpDef, describe_tensor, shape_ops};
 
 /// The dtype and shape of a value behind a resource handle.
 #[derive(Debug, Clone, PartialEq)]
@@ -277,10 +277,8 @@ pub fn shape_from_tensor(tensor: &Tensor) -> Result<PartialShape> {
         return match values[..] {
             [-1] => Ok(PartialShape::unknown()),
             _ => Err(invalid!(
-                "Received an invalid shape scalar with a static value that is not '-1': Tensor<type: {} \
-                 shape: [] values: {}>",
-                tensor.dtype(),
-                values[0]
+                "Received an invalid shape scalar with a static value that is not '-1': {}",
+                describe_tensor(tensor)
             )),
         };
     }

@@ -23,6 +23,7 @@ mod name_hash;
 mod op_def;
 mod op_spec;
 pub mod op_table;
+mod outputs;
 mod raw_attr;
 mod registry;
 mod rendezvous;
@@ -61,6 +62,7 @@ pub use kernel::{
 };
 pub use op_def::{ArgDef, ArgKind, AttrDef, OpDef};
 pub use op_spec::OpSpec;
+pub use outputs::{missing_output, wrong_output_dtype};
 pub use raw_attr::RawAttr;
 pub use registry::{Behaviour, DeviceType, KernelDef, KernelFactory, OpEntry, Registry, ShapeFn};
 pub use rendezvous::Rendezvous;

@@ -52,6 +52,6 @@ pub use instantiate::FunctionBody;
 pub use library::{Function, FunctionLibrary};
 pub use name::Name;
 pub use node::{Annotations, Edge, Node, NodeId, NodeKind, OutputRef, SINK, SOURCE};
-pub use tensor_ref::TensorRef;
+pub use tensor_ref::{TensorRef, parse_tensor};
 pub use validate::is_valid_node_name;
 pub use while_loop::LoopPart;

@@ -23,8 +23,8 @@ impl TensorRef {
     }
 }
 
-/// The parts of a [`TensorRef`].
-pub(crate) fn parse_tensor(text: &str) -> (&str, i32) {
+/// The parts of a [`TensorRef`]: the node's name and the index, -1 for a control edge.
+pub fn parse_tensor(text: &str) -> (&str, i32) {
     if let Some(node) = text.strip_prefix('^') {
         return (node, -1);
     }

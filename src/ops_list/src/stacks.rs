@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tfcore_base::{DType, Error, Result, internal, invalid, require};
+use tfcore_base::{DType, Error, Result, invalid, require};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, Resource, Value, kernel, shape_fns,
     shape_ops,
@@ -26,7 +26,7 @@ pub(crate) fn register(r: &mut Registry) {
 
     // `StackPopV2(handle: resource) -> elem: elem_type`.
     r.ops(["StackPop", "StackPopV2"], |op| {
-        op.shape(shape_fns::unknown).cpu(pop);
+        op.shape(shape_fns::unknown).compute(pop);
     });
 
     // `StackCloseV2(handle: resource)`, drops the elements.
@@ -169,19 +169,9 @@ fn push(ctx: &mut OpContext<'_>) -> Result<()> {
     Ok(())
 }
 
-fn pop(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let (node, dtype) = (init.name.to_string(), init.attrs.dtype("elem_type")?);
-    kernel(move |ctx| {
-        let element = find::<Stack>(ctx)?.pop()?;
-        if element.dtype() != dtype {
-            return Err(internal!(
-                "Output 0 of type {} does not match declared output type {dtype} for node {{{{node {node}}}}}",
-                element.dtype()
-            ));
-        }
-        ctx.set_output(0, element);
-        Ok(())
-    })
+fn pop(ctx: &mut OpContext<'_>) -> Result<()> {
+    let element = find::<Stack>(ctx)?.pop()?;
+    ctx.try_set_output(0, element)
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub(crate) fn register(r: &mut Registry) {
     });
 
     // `TensorMapLookup(input_handle: variant, key: key_dtype) -> value: value_dtype`.
-    r.op("TensorMapLookup").shape(shape_fns::unknown).cpu(lookup);
+    r.op("TensorMapLookup").shape(shape_fns::unknown).compute(lookup);
 
     // `TensorMapInsert(input_handle: variant, key: key_dtype, value: value_dtype) -> output_handle: variant`,
     // replaces the value of a key that is there.
@@ -153,26 +153,16 @@ fn output_changed_map(ctx: &mut OpContext<'_>, change: impl FnOnce(&mut TensorMa
     Ok(())
 }
 
-fn lookup(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let (name, dtype) = (init.name.to_string(), init.output_dtypes[0]);
-    kernel(move |ctx| {
-        let key = ctx.input(1)?;
-        let entry = input_map(ctx)?.entries.get(&key_bytes(key)?).ok_or_else(|| {
-            invalid!(
-                "Trying to lookup non-existent key. Could not find key \"{}\".",
-                summarize_values(key, 100)
-            )
-        })?;
-        if entry.value.dtype() != dtype {
-            return Err(internal!(
-                "Output 0 of type {} does not match declared output type {dtype} for node {{{{node {name}}}}}",
-                entry.value.dtype()
-            ));
-        }
-        let value = entry.value.clone();
-        ctx.set_output(0, value);
-        Ok(())
-    })
+fn lookup(ctx: &mut OpContext<'_>) -> Result<()> {
+    let key = ctx.input(1)?;
+    let entry = input_map(ctx)?.entries.get(&key_bytes(key)?).ok_or_else(|| {
+        invalid!(
+            "Trying to lookup non-existent key. Could not find key \"{}\".",
+            summarize_values(key, 100)
+        )
+    })?;
+    let value = entry.value.clone();
+    ctx.try_set_output(0, value)
 }
 
 fn insert(ctx: &mut OpContext<'_>) -> Result<()> {

@@ -3,9 +3,7 @@
 mod area;
 mod map;
 
-use std::sync::Arc;
-
-use tfcore_base::{DType, Result, internal, resource_exhausted};
+use tfcore_base::{DType, Result, resource_exhausted};
 use tfcore_framework::{KernelInit, OpContext, Registry};
 use tfcore_tensor::{TString, Tensor};
 
@@ -77,18 +75,7 @@ fn set_outputs(
     op: &mut OpContext<'_>,
     first: usize,
     tensors: impl IntoIterator<Item = Tensor>,
-    node: &Arc<str>,
 ) -> Result<()> {
-    for (index, tensor) in (first..).zip(tensors) {
-        let declared = op.output_dtype(index);
-        if tensor.dtype() != declared {
-            return Err(internal!(
-                "Output {index} of type {} does not match declared output type {declared} for node \
-                 {{{{node {node}}}}}",
-                tensor.dtype()
-            ));
-        }
-        op.set_output(index, tensor);
-    }
-    Ok(())
+    let mut tensors = (first..).zip(tensors);
+    tensors.try_for_each(|(index, tensor)| op.try_set_output(index, tensor))
 }

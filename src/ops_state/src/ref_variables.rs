@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tfcore_base::{DType, Result, invalid};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, Registry, Variable, container_and_name, kernel,
-    shape_fns, shape_ops,
+    shape_fns, shape_ops, wrong_output_dtype,
 };
 use tfcore_tensor::{Shape, Tensor};
 
@@ -94,11 +94,7 @@ fn variable(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
             Ok(Variable::new(node.as_str(), dtype, shape.clone()))
         })?;
         if variable.dtype() != dtype {
-            return Err(tfcore_base::internal!(
-                "Output 0 of type {} does not match declared output type {} for node {{{{node {node}}}}}",
-                variable.dtype().make_ref(),
-                dtype.make_ref()
-            ));
+            return Err(wrong_output_dtype(0, variable.dtype().make_ref(), dtype.make_ref()));
         }
         ctx.set_output_ref(0, variable);
         Ok(())

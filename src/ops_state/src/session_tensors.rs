@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tfcore_base::{DType, Result, internal, invalid, require};
+use tfcore_base::{DType, Result, invalid, require};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, Resource, kernel, shape_fns,
     shape_ops,
@@ -19,7 +19,7 @@ pub(crate) fn register(r: &mut Registry) {
     });
 
     // `GetSessionTensor(handle: string) -> value: dtype`.
-    r.op("GetSessionTensor").shape(handle_shape).cpu(get_tensor);
+    r.op("GetSessionTensor").shape(handle_shape).compute(get_tensor);
 
     // `DeleteSessionTensor(handle: string)`, forgets the value.
     r.op("DeleteSessionTensor").shape(handle_shape).compute(delete_tensor);
@@ -94,23 +94,13 @@ fn handle(ctx: &OpContext<'_>, what: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(handle.as_bytes()).into_owned())
 }
 
-fn get_tensor(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let (name, dtype) = (init.name.to_string(), init.output_dtypes[0]);
-    kernel(move |ctx| {
-        let handle = handle(ctx, "handle")?;
-        let value = SessionTensors::of(ctx)?.0.lock().tensors.get(&handle).cloned();
-        let value = value.ok_or_else(|| {
-            invalid!("The tensor with handle '{handle}' is not in the session store.")
-        })?;
-        if value.dtype() != dtype {
-            return Err(internal!(
-                "Output 0 of type {} does not match declared output type {dtype} for node {{{{node {name}}}}}",
-                value.dtype()
-            ));
-        }
-        ctx.set_output(0, value);
-        Ok(())
-    })
+fn get_tensor(ctx: &mut OpContext<'_>) -> Result<()> {
+    let handle = handle(ctx, "handle")?;
+    let value = SessionTensors::of(ctx)?.0.lock().tensors.get(&handle).cloned();
+    let value = value.ok_or_else(|| {
+        invalid!("The tensor with handle '{handle}' is not in the session store.")
+    })?;
+    ctx.try_set_output(0, value)
 }
 
 fn delete_tensor(ctx: &mut OpContext<'_>) -> Result<()> {

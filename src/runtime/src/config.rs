@@ -36,9 +36,9 @@ pub struct SessionConfig {
     /// Whether runs may ask for the graphs that the devices run.
     pub gives_partition_graphs: bool,
     /// Of every so many runs of a request, one is measured for a cost graph; 0 for none.
-    pub measured_of: i64,
+    pub build_cost_model: i64,
     /// So many runs of a request come before the first that may be measured.
-    pub unmeasured: i64,
+    pub build_cost_model_after: i64,
     /// The name and version of what the session serves; there are no two sessions with the same.
     pub metadata: Option<(String, i64)>,
 }
@@ -55,8 +55,8 @@ impl Default for SessionConfig {
             run_pools: Vec::new(),
             executor_type: String::new(),
             gives_partition_graphs: true,
-            measured_of: 0,
-            unmeasured: 0,
+            build_cost_model: 0,
+            build_cost_model_after: 0,
             metadata: None,
         }
     }
@@ -114,8 +114,8 @@ impl SessionConfig {
             result.run_pools.push((pool.num_threads as usize, pool.global_name.clone()));
         }
         if let Some(options) = &config.graph_options {
-            result.measured_of = options.build_cost_model;
-            result.unmeasured = options.build_cost_model_after;
+            result.build_cost_model = options.build_cost_model;
+            result.build_cost_model_after = options.build_cost_model_after;
         }
         if let Some(experimental) = &config.experimental {
             result.executor_type = experimental.executor_type.clone();
@@ -142,8 +142,9 @@ impl SessionConfig {
 
     /// Whether the run of a request that comes after so many others is measured for a cost graph.
     pub(crate) fn measures(&self, runs_before: i64) -> bool {
-        let count = runs_before.saturating_sub(self.unmeasured);
-        self.measured_of > 0 && count >= 0 && (count + 1) % self.measured_of == 0
+        let every = self.build_cost_model;
+        let count = runs_before.saturating_sub(self.build_cost_model_after);
+        every > 0 && count >= 0 && count % every == every - 1
     }
 
     /// Whether a run may have what it asks for.
@@ -238,5 +239,29 @@ mod tests {
         config.device_filters.clear();
         config.intra_op_parallelism_threads = i32::MAX;
         assert!(SessionConfig::from_proto(&config).is_err());
+    }
+
+    #[test]
+    fn of_so_many_runs_one_is_measured() {
+        let measured = |build_cost_model, build_cost_model_after, runs_before| {
+            let made = SessionConfig {
+                build_cost_model,
+                build_cost_model_after,
+                ..SessionConfig::default()
+            };
+            made.measures(runs_before)
+        };
+        for (every, after, expected) in [
+            (0, 0, [false; 4]),
+            (-1, 0, [false; 4]),
+            (1, 0, [true; 4]),
+            (2, 1, [false, false, true, false]),
+            (1, i64::MIN, [true; 4]),
+            (1, i64::MAX, [false; 4]),
+            (i64::MAX, -i64::MAX, [false; 4]),
+        ] {
+            let runs = [0, 1, 2, 3].map(|runs_before| measured(every, after, runs_before));
+            assert_eq!(runs, expected, "every {every} after {after}");
+        }
     }
 }

@@ -4,16 +4,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tfcore_base::{Code, DType, Error, Result, internal, invalid};
-use tfcore_framework::{Attrs, Outputs, Value, truth};
+use tfcore_base::{DType, Error, Result, internal, invalid};
+use tfcore_framework::{Attrs, Outputs, Value, missing_output, truth, wrong_output_dtype};
 use tfcore_graph::Node;
 use tfcore_tensor::{TString, Tensor};
 
-use crate::executor::{Exec, STEP_CANCELLED, call, no_selector, run_range};
+use crate::executor::{CALL_CANCELLED, Exec, LOOP_CANCELLED, call, no_selector, run_range};
 use crate::functions::Function;
 use crate::map::Map;
 use crate::place::DeviceSpec;
-use crate::plan::{Body, Slots};
+use crate::plan::{Body, PlanNode, Slots};
 use crate::planner::Planner;
 use crate::repeat::{self, For, Repeat, While};
 use crate::scalars::ScalarLoop;
@@ -45,9 +45,10 @@ impl Style {
 
 /// What it does.
 pub(crate) enum Task {
+    /// Calls the function with the inputs.
     Call {
         function: Arc<Function>,
-        caller: Caller,
+        kind: CallKind,
     },
     /// Calls the function that the first input selects, with the other inputs.
     Branch {
@@ -69,7 +70,7 @@ pub(crate) enum Task {
 
 /// The ops that call one function once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Caller {
+pub(crate) enum CallKind {
     /// PartitionedCall, or a node that is called after the function.
     Call,
     /// RemoteCall, whose first input names the device. There is one memory for all.
@@ -78,31 +79,34 @@ pub(crate) enum Caller {
     Gradient,
 }
 
-impl Caller {
+impl CallKind {
     /// Takes from the inputs what is not for the function.
     ///
     /// # Errors
     /// What is wrong with a device's name.
     pub(crate) fn take_target(self, inputs: &mut Inputs, exec: Exec<'_>) -> Result<()> {
         match self {
-            Caller::Remote => check_target(&inputs.remove(0), exec),
-            Caller::Call | Caller::Gradient => Ok(()),
+            CallKind::Remote => check_target(&inputs.remove(0), exec),
+            CallKind::Call | CallKind::Gradient => Ok(()),
         }
     }
 
-    /// Makes the results as many as the node's outputs: what a function does not return is missed only by those who ask for
-    /// it.
-    fn fit(self, results: &mut Outputs, wanted: usize) -> Result<()> {
-        let got = results.len();
-        match self {
-            Caller::Gradient if got != wanted => Err(invalid!(
+    /// Makes the results as many as the outputs of `node`.
+    ///
+    /// # Errors
+    /// `Internal` for an output that is read and that the function does not return.
+    fn fit(self, results: &mut Outputs, node: &PlanNode) -> Result<()> {
+        let (got, wanted) = (results.len(), node.num_outputs());
+        if self == CallKind::Gradient && got != wanted {
+            return Err(invalid!(
                 "SymGrad expects to return {wanted} tensor(s), but get {got} tensor(s) instead."
-            )),
-            _ => {
-                results.resize(wanted.max(got), Value::Absent);
-                Ok(())
-            }
+            ));
         }
+        if let Some(missing) = (got..wanted).find(|&output| node.is_read(output)) {
+            return Err(missing_output(missing));
+        }
+        results.resize(wanted.max(got), Value::Absent);
+        Ok(())
     }
 }
 
@@ -124,16 +128,16 @@ impl Control {
                 }
                 let function = function("f")?;
                 check_arity(&function, node)?;
-                Task::Call { function, caller: Caller::Call }
+                Task::Call { function, kind: CallKind::Call }
             }
             "SymbolicGradient" => {
                 let func = node.attrs.func("f")?;
                 let site = planner.call_site(node);
                 let function = planner.functions.gradient_of(&func.name, &func.attrs, site);
                 function.plan_with_caller(planner.functions, planner.callers)?;
-                Task::Call { function, caller: Caller::Gradient }
+                Task::Call { function, kind: CallKind::Gradient }
             }
-            "RemoteCall" => Task::Call { function: function("f")?, caller: Caller::Remote },
+            "RemoteCall" => Task::Call { function: function("f")?, kind: CallKind::Remote },
             "If" | "StatelessIf" | "_If" => Task::Branch {
                 functions: vec![function("else_branch")?, function("then_branch")?],
                 by_index: false,
@@ -166,12 +170,12 @@ impl Control {
             })),
             name if planner.functions.contains(name) => {
                 let function = plan(planner, node, name, &node.attrs)?;
-                Task::Call { function, caller: Caller::Call }
+                Task::Call { function, kind: CallKind::Call }
             }
             _ => return Ok(None),
         };
         let is_inlined = match &task {
-            Task::Call { caller, .. } => *caller == Caller::Call,
+            Task::Call { kind, .. } => *kind == CallKind::Call,
             _ => node.attrs.bool("_lower_using_switch_merge").unwrap_or(false),
         };
         Ok(Some(Control { task, style: if is_inlined { Style::Inlined } else { Style::Called } }))
@@ -187,9 +191,9 @@ impl Control {
     }
 
     /// Which op it is, if it calls one function.
-    pub(crate) fn caller(&self) -> Option<Caller> {
+    pub(crate) fn call_kind(&self) -> Option<CallKind> {
         match &self.task {
-            Task::Call { caller, .. } => Some(*caller),
+            Task::Call { kind, .. } => Some(*kind),
             _ => None,
         }
     }
@@ -222,12 +226,12 @@ impl Control {
         &self,
         mut inputs: Inputs,
         outputs: &mut [Value],
-        dtypes: &[DType],
+        node: &PlanNode,
         exec: Exec<'_>,
     ) -> Result<()> {
         let results = match &self.task {
-            Task::Call { function, caller } => {
-                caller.take_target(&mut inputs, exec)?;
+            Task::Call { function, kind } => {
+                kind.take_target(&mut inputs, exec)?;
                 call(function, inputs, exec)?
             }
             Task::Branch { functions, by_index } => {
@@ -239,7 +243,7 @@ impl Control {
             }
             Task::Loop(made) => return made.run(inputs, outputs, self.is_inlined(), exec),
         };
-        set_outputs(results, outputs, dtypes, self.caller())
+        set_outputs(results, outputs, node, self.call_kind())
     }
 }
 
@@ -299,24 +303,25 @@ pub(crate) fn holds(condition: &Tensor, by_switches: bool) -> Result<bool> {
 pub(crate) fn set_outputs(
     mut results: Outputs,
     outputs: &mut [Value],
-    dtypes: &[DType],
-    caller: Option<Caller>,
+    node: &PlanNode,
+    kind: Option<CallKind>,
 ) -> Result<()> {
-    if let Some(caller) = caller {
-        caller.fit(&mut results, outputs.len())?;
+    if let Some(kind) = kind {
+        kind.fit(&mut results, node)?;
     }
-    if results.len() != outputs.len() {
-        let (got, wanted) = (results.len(), outputs.len());
+    let (got, wanted) = (results.len(), outputs.len());
+    if got != wanted {
         return Err(internal!("Expect to produce {wanted} tensors, but only get {got}"));
     }
-    for (index, (value, declared)) in results.iter().zip(dtypes).enumerate() {
+    for (index, (value, declared)) in results.iter().zip(&node.output_dtypes).enumerate() {
         if let Value::Tensor(tensor) = value
             && tensor.dtype() != declared.base()
         {
             let got = tensor.dtype();
-            return Err(internal!(
-                "Output {index} of type {got} does not match declared output type {declared}"
-            ));
+            return Err(match kind {
+                Some(_) => wrong_output_dtype(index, got, *declared),
+                None => internal!("Expect {index}-th output is of type {declared} but get {got}"),
+            });
         }
     }
     for (output, value) in outputs.iter_mut().zip(results) {
@@ -405,17 +410,9 @@ impl Loop {
         exec: Exec<'_>,
     ) -> Result<()> {
         let mut slots = self.body.take_slots();
+        let calls = self.functions.is_some() && !by_switches;
+        let exec = exec.saying(if calls { CALL_CANCELLED } else { LOOP_CANCELLED });
         let result = self.iterate(&mut slots, inputs, by_switches, exec);
-        let result = result.map_err(|error| match error.code() {
-            // It was noticed between nodes.
-            Code::Cancelled if error.message() == STEP_CANCELLED => {
-                error.with_message(match &self.functions {
-                    Some(_) if !by_switches => "Function was cancelled before it was started",
-                    _ => "Loop execution was cancelled.",
-                })
-            }
-            _ => error,
-        });
         if result.is_ok() {
             let vars = &mut slots.values[self.body.args()];
             let exits = vars.iter_mut().zip(&self.exits).filter(|(_, exits)| **exits);

@@ -3,27 +3,29 @@
 
 use std::collections::HashMap;
 
+use tfcore_graph::parse_tensor;
 use tfcore_proto as proto;
 use tfcore_proto::cost_graph_def::Node;
 use tfcore_proto::cost_graph_def::node::{InputInfo, OutputInfo};
 
-use crate::report::Report;
+use crate::report::{Done, Report, SOURCE};
+use crate::trace::Ran;
 
 /// The number of the first node of a device, counted from that of its source; the sink comes between.
 const FIRST: i32 = 2;
 
 /// What was measured of each node of a device.
-type Measured<'s> = HashMap<&'s str, Vec<&'s proto::NodeExecStats>>;
+type Measured<'d> = HashMap<&'d str, Vec<&'d proto::NodeExecStats>>;
 
 impl Report<'_> {
-    /// What the nodes cost in the run that `stats` tells about.
-    pub(crate) fn cost_graph(&self, stats: &proto::StepStats) -> proto::CostGraphDef {
+    /// What the nodes cost in the run that `done` tells about. Nodes of functions have no part in it.
+    pub(crate) fn cost_graph(&self, done: &[Done]) -> proto::CostGraphDef {
         let mut node = Vec::new();
         for graph in self.graphs {
             let device = graph.node.first().map_or("", |node| &node.device);
+            let ran = done.iter().filter(|done| done.device == device).flat_map(|done| &done.nodes);
             let mut measured = Measured::new();
-            let stats = stats.dev_stats.iter().filter(|stats| stats.device == device);
-            for stats in stats.flat_map(|stats| &stats.node_stats) {
+            for Ran { stats, .. } in ran.filter(|ran| !ran.in_function) {
                 measured.entry(&stats.node_name).or_default().push(stats);
             }
             self.add_graph(graph, &measured, &mut node);
@@ -37,58 +39,61 @@ impl Report<'_> {
         let first = source + FIRST;
         let numbers: HashMap<&str, i32> =
             graph.node.iter().zip(first..).map(|(node, number)| (&*node.name, number)).collect();
-        let mut is_read = vec![false; graph.node.len()];
-        let nodes = graph.node.iter().map(|node| {
-            let stats = measured_of(measured, &node.name);
-            let mut cost = Node {
-                name: node.name.clone(),
-                device: node.device.clone(),
-                is_final: node.op == "_Send",
-                compute_cost: compute_cost(stats),
-                persistent_memory_size: stats.last().map_or(0, |stats| persistent_bytes(stats)),
-                ..Default::default()
-            };
-            // Where the memory of each input lies, and how much it is.
-            let mut addresses = Vec::new();
-            for input in &node.input {
-                let (name, port) = match input.strip_prefix('^') {
-                    Some(name) => (name, None),
-                    None => match input.rsplit_once(':') {
-                        Some((name, port)) => (name, port.parse().ok()),
-                        None => (&**input, Some(0)),
-                    },
-                };
-                let Some(&number) = numbers.get(name) else { continue };
-                is_read[(number - first) as usize] = true;
-                let Some(preceding_port) = port else {
-                    cost.control_input.push(number);
-                    continue;
-                };
-                cost.input_info.push(InputInfo { preceding_node: number, preceding_port });
-                let producer = measured_of(measured, name);
-                addresses.push(output(producer, preceding_port).map(memory));
-            }
-            if node.input.is_empty() {
-                cost.control_input.push(source);
-            }
-            let info = |slot| output_info(output(stats, slot as i32), &addresses);
-            cost.output_info = (0..self.num_outputs(node)).map(info).collect();
-            cost
-        });
-        let nodes: Vec<Node> = nodes.collect();
+        let cost = |node| self.cost_of(node, measured, &numbers, source);
+        let nodes: Vec<Node> = graph.node.iter().map(cost).collect();
+        let mut is_read = vec![false; nodes.len()];
+        for node in &nodes {
+            let read = node.input_info.iter().map(|input| input.preceding_node);
+            let read = read.chain(node.control_input.iter().copied());
+            read.filter(|&number| number >= first)
+                .for_each(|number| is_read[(number - first) as usize] = true);
+        }
         // The reference ties the two together twice.
         let mut ends = vec![source, source];
         ends.extend((first..).zip(&is_read).filter(|(_, read)| !**read).map(|(number, _)| number));
-        let source_cost = compute_cost(measured_of(measured, "_SOURCE"));
-        all.push(Node {
-            name: "_SOURCE".to_string(),
-            compute_cost: source_cost,
-            ..Default::default()
-        });
+        let compute_cost = compute_cost(measured_of(measured, SOURCE));
+        all.push(Node { name: SOURCE.to_string(), compute_cost, ..Default::default() });
         let name = "_SINK".to_string();
         all.push(Node { name, control_input: ends, ..Default::default() });
         all.extend(nodes);
         all.iter_mut().zip(0..).skip(source as usize).for_each(|(node, id)| node.id = id);
+    }
+
+    /// What a node costs that reads nodes of these numbers, or else comes after the one of number `source`.
+    fn cost_of(
+        &self,
+        node: &proto::NodeDef,
+        measured: &Measured<'_>,
+        numbers: &HashMap<&str, i32>,
+        source: i32,
+    ) -> Node {
+        let stats = measured_of(measured, &node.name);
+        let mut cost = Node {
+            name: node.name.clone(),
+            device: node.device.clone(),
+            is_final: node.op == "_Send",
+            compute_cost: compute_cost(stats),
+            persistent_memory_size: stats.last().map_or(0, |stats| persistent_bytes(stats)),
+            ..Default::default()
+        };
+        // Where the memory of each input lies, and how much it is.
+        let mut addresses = Vec::new();
+        for input in &node.input {
+            let (name, preceding_port) = parse_tensor(input);
+            let Some(&preceding_node) = numbers.get(name) else { continue };
+            if preceding_port < 0 {
+                cost.control_input.push(preceding_node);
+                continue;
+            }
+            cost.input_info.push(InputInfo { preceding_node, preceding_port });
+            addresses.push(output(measured_of(measured, name), preceding_port).map(memory));
+        }
+        if node.input.is_empty() {
+            cost.control_input.push(source);
+        }
+        let info = |slot| output_info(output(stats, slot as i32), &addresses);
+        cost.output_info = (0..self.num_outputs(node)).map(info).collect();
+        cost
     }
 }
 

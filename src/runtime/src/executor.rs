@@ -32,8 +32,12 @@ pub(crate) const STACK_LEFT: usize = 128 << 10;
 /// ... and the new piece has this size.
 pub(crate) const STACK_PIECE: usize = 2 << 20;
 
-/// The message of what notices between nodes that its step is cancelled.
-pub(crate) const STEP_CANCELLED: &str = "Step was cancelled";
+/// What a cancelled step says that notices it between two nodes ...
+const STEP_CANCELLED: &str = "Step was cancelled";
+/// ... in a loop of Switches ...
+pub(crate) const LOOP_CANCELLED: &str = "Loop execution was cancelled.";
+/// ... and before a call of a While that is not lowered to them.
+pub(crate) const CALL_CANCELLED: &str = "Function was cancelled before it was started";
 
 /// What all plans of a step share.
 pub(crate) struct Run {
@@ -75,16 +79,35 @@ impl Run {
     }
 }
 
-/// A step, seen from a plan that is so many calls deep in it.
+/// Where in a step a plan runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Scope {
+    /// So many calls deep.
+    depth: u32,
+    /// What it says if the step is cancelled.
+    cancelled: &'static str,
+}
+
+impl Scope {
+    /// That of the plan for the request.
+    pub(crate) const STEP: Scope = Scope { depth: 0, cancelled: STEP_CANCELLED };
+}
+
+/// A step, seen from one of its plans.
 #[derive(Clone, Copy)]
 pub(crate) struct Exec<'r> {
     pub(crate) run: &'r Arc<Run>,
-    pub(crate) depth: u32,
+    pub(crate) scope: Scope,
 }
 
 impl<'r> Exec<'r> {
     pub(crate) fn new(run: &'r Arc<Run>) -> Exec<'r> {
-        Exec { run, depth: 0 }
+        Exec { run, scope: Scope::STEP }
+    }
+
+    /// The same view, in what says something else if the step is cancelled.
+    pub(crate) fn saying(self, cancelled: &'static str) -> Exec<'r> {
+        Exec { scope: Scope { cancelled, ..self.scope }, ..self }
     }
 
     pub(crate) fn parallel(self) -> Parallel<'r> {
@@ -98,7 +121,7 @@ impl<'r> Exec<'r> {
     #[inline]
     pub(crate) fn check(self) -> Result<()> {
         if self.run.step.cancellation.is_cancelled() {
-            return Err(cancelled!("{STEP_CANCELLED}"));
+            return Err(cancelled!("{}", self.scope.cancelled));
         }
         match (&self.run.deadline, &self.run.call_deadlines) {
             (None, None) => Ok(()),
@@ -130,13 +153,14 @@ impl<'r> Exec<'r> {
 
     /// The view of a function that is called.
     pub(crate) fn deeper(self, callee: &Function) -> Result<Exec<'r>> {
-        if self.depth == MAX_DEPTH {
+        let Scope { depth, .. } = self.scope;
+        if depth == MAX_DEPTH {
             return Err(resource_exhausted!(
                 "Calls are nested deeper than {MAX_DEPTH}, at function '{}'",
                 callee.name()
             ));
         }
-        Ok(Exec { depth: self.depth + 1, ..self })
+        Ok(Exec { scope: Scope { depth: depth + 1, ..self.scope }, ..self })
     }
 }
 
@@ -412,7 +436,7 @@ fn run_owned(
         }
         Action::Trigger => {}
         Action::Control(control) => control
-            .run(inputs, outputs, &node.output_dtypes, exec)
+            .run(inputs, outputs, node, exec)
             .map_err(|error| control.style.tell(error, &node.name))?,
     }
     Ok(())
@@ -524,6 +548,7 @@ pub(crate) mod tests {
             nodes: &nodes_of(graph),
             placement: &Placement::default(),
             callers: &[],
+            in_function: false,
         };
         planner.plan(feeds, fetches, &[]).unwrap()
     }

@@ -16,11 +16,12 @@ use tfcore_framework::{BlockingContext, Outputs, Value};
 use crate::control::{Control, Inputs, Task, select, set_outputs};
 use crate::dataflow::{Dataflow, FlowNode, Kind};
 use crate::executor::{
-    Exec, Run, STACK_LEFT, STACK_PIECE, check_args, prepare, run_node, run_plan, timed_out,
+    Exec, LOOP_CANCELLED, Run, STACK_LEFT, STACK_PIECE, Scope, check_args, prepare, run_node,
+    run_plan, timed_out,
 };
 use crate::frames::ROOT;
 use crate::functions::Function;
-use crate::plan::{Action, Gear, Plan, PlanNode};
+use crate::plan::{Action, Gear, Plan};
 use crate::queue::Queue;
 use crate::repeat::{Next, Repeat};
 
@@ -60,7 +61,7 @@ pub(crate) struct Flow {
     plan: Arc<Plan>,
     dataflow: Arc<Dataflow>,
     run: Arc<Run>,
-    depth: u32,
+    scope: Scope,
     queue: Arc<Queue>,
     /// Whether somebody waits for single results.
     is_partial: bool,
@@ -178,7 +179,7 @@ impl Flow {
             plan: plan.clone(),
             dataflow: dataflow.clone(),
             run: exec.run.clone(),
-            depth: exec.depth,
+            scope: exec.scope,
             queue,
             is_partial: false,
             state: Mutex::default(),
@@ -223,7 +224,7 @@ impl Flow {
     }
 
     fn exec(&self) -> Exec<'_> {
-        Exec { run: &self.run, depth: self.depth }
+        Exec { run: &self.run, scope: self.scope }
     }
 
     /// Runs a node, or begins to.
@@ -233,7 +234,10 @@ impl Flow {
             return self.settle();
         }
         let node = &self.plan.body.nodes[number as usize];
-        let exec = self.exec();
+        let mut exec = self.exec();
+        if place.frame != ROOT {
+            exec = exec.saying(LOOP_CANCELLED);
+        }
         if let Err(error) = exec.check() {
             return self.ended(place, number, Err(error));
         }
@@ -250,7 +254,7 @@ impl Flow {
         if let Action::Control(control) = &node.action
             && control.may_wait()
         {
-            return self.start_control(control, node, inputs, self.end_of(place, number));
+            return self.start_control(control, number, inputs, self.end_of(place, number));
         }
         let mut outputs: Outputs = SmallVec::from_elem(Value::Absent, node.num_outputs());
         let result = run_node(node, inputs, &mut outputs, exec);
@@ -337,21 +341,21 @@ impl Flow {
     fn start_control(
         self: &Arc<Self>,
         control: &Control,
-        node: &PlanNode,
+        number: u32,
         mut inputs: Inputs,
         done: Done,
     ) {
-        let (dtypes, name) = (node.output_dtypes.clone(), node.name.clone());
-        let (style, caller) = (control.style, control.caller());
+        let (flow, style, kind) = (self.clone(), control.style, control.call_kind());
         let done: Done = Box::new(move |results| {
+            let node = &flow.plan.body.nodes[number as usize];
             let outputs = results.and_then(|results| {
-                let mut outputs: Outputs = SmallVec::from_elem(Value::Absent, dtypes.len());
-                set_outputs(results, &mut outputs, &dtypes, caller).map(|()| outputs)
+                let mut outputs: Outputs = SmallVec::from_elem(Value::Absent, node.num_outputs());
+                set_outputs(results, &mut outputs, node, kind).map(|()| outputs)
             });
-            done(outputs.map_err(|error| style.tell(error, &name)))
+            done(outputs.map_err(|error| style.tell(error, &node.name)))
         });
         match &control.task {
-            Task::Call { function, caller } => match caller.take_target(&mut inputs, self.exec()) {
+            Task::Call { function, kind } => match kind.take_target(&mut inputs, self.exec()) {
                 Ok(()) => self.start_call(function, inputs, done),
                 Err(error) => done(Err(error)),
             },
@@ -372,7 +376,7 @@ impl Flow {
     /// Makes the next call of `repeat`, after one with these results. Each goes through the queue, so that the stack does not grow
     /// with their number.
     fn go_on(self: Arc<Self>, mut repeat: Box<dyn Repeat>, results: Outputs, done: Done) {
-        let exec = self.exec();
+        let exec = repeat.view(self.exec());
         // A panic is a bug, which must not leave the step waiting.
         let next = catch_unwind(AssertUnwindSafe(|| {
             exec.check()?;

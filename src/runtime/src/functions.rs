@@ -285,6 +285,7 @@ impl Function {
             nodes: &parts.nodes,
             placement: &parts.placement,
             callers,
+            in_function: true,
         }
     }
 }

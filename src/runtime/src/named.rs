@@ -1,5 +1,6 @@
 //! `NamedSession`: a session with a graph of its own, made of GraphDefs, and asked for tensors by name.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -97,18 +98,23 @@ impl NamedSession {
             let mut fetched: Vec<&String> = fetches.iter().collect();
             names.sort_unstable();
             fetched.sort_unstable();
+            let output = |name: &String| tensor_of(&graph, name);
+            let all = feeds.iter().map(|(name, _)| name).chain(&fetches);
+            let outputs: Result<Vec<OutputRef>> = all.map(output).collect();
             // Of several that are not there the first by name is told.
-            names.iter().chain(&fetched).try_for_each(|name| tensor_of(&graph, name).map(drop))?;
+            let mut outputs = outputs.map_err(|error| {
+                let mut sorted = names.iter().chain(&fetched);
+                sorted.find_map(|name| output(name).err()).unwrap_or(error)
+            })?;
             check_names(&names, &fetched)?;
-            for (name, tensor) in feeds {
-                let output = tensor_of(&graph, &name)?;
-                // `x` and `x:0` are two names of one tensor.
-                if !request.feeds.contains(&output) {
+            request.fetches = outputs.split_off(feeds.len());
+            // `x` and `x:0` are two names of one tensor.
+            let mut known = HashSet::with_capacity(feeds.len());
+            for ((_, tensor), output) in feeds.into_iter().zip(outputs) {
+                if known.insert(output) {
                     request.feed(output, tensor);
                 }
             }
-            request.fetches =
-                fetches.iter().map(|name| tensor_of(&graph, name)).collect::<Result<_>>()?;
             request.targets = targets_of(&graph, &targets)?;
         }
         self.session.run(request)

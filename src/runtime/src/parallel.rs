@@ -14,14 +14,14 @@ use tfcore_framework::{Outputs, Value};
 use tfcore_math::pool::Pool;
 
 use crate::control::Inputs;
-use crate::executor::{Exec, Run, run_node};
+use crate::executor::{Exec, Run, Scope, run_node};
 use crate::plan::{Dependencies, Plan};
 
 /// One run of a plan in progress.
 struct Race {
     plan: Arc<Plan>,
     run: Arc<Run>,
-    depth: u32,
+    scope: Scope,
     pool: Arc<Pool>,
     slots: Vec<Mutex<Value>>,
     /// For each slot, the reads that are still to come; the last one moves the value out.
@@ -43,7 +43,7 @@ pub(crate) fn run(
     let race = Arc::new(Race {
         plan: plan.clone(),
         run: exec.run.clone(),
-        depth: exec.depth,
+        scope: exec.scope,
         pool: pool.clone(),
         slots: (0..body.num_slots).map(|_| Mutex::default()).collect(),
         readers: dependencies.readers.iter().map(|&count| AtomicU32::new(count)).collect(),
@@ -102,7 +102,7 @@ impl Race {
     }
 
     fn execute(&self, number: usize) -> Result<()> {
-        let exec = Exec { run: &self.run, depth: self.depth };
+        let exec = Exec { run: &self.run, scope: self.scope };
         exec.check()?;
         let node = &self.plan.body.nodes[number];
         let inputs: Inputs = node.inputs.iter().map(|input| self.read(input.slot)).collect();

@@ -4,13 +4,14 @@
 //! waits for results. An error, also one of a call that was late, ends the partial run and leaves the session alone.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
 use tfcore_base::{Code, Error, Result, cancelled, internal, invalid, not_found};
-use tfcore_framework::Value;
+use tfcore_framework::{Value, wrong_output_dtype};
 use tfcore_graph::{Node, NodeId, OutputRef};
 use tfcore_tensor::Tensor;
 
@@ -97,15 +98,15 @@ fn sorted<T>(named: &[Named<T>]) -> Vec<&Named<T>> {
     sorted
 }
 
-/// Checks that nothing is fed twice, or fed and fetched. Feeds are in order.
+/// Checks that nothing is fed twice, or fed and fetched. Both are in order.
 ///
 /// # Errors
 /// `InvalidArgument` for the first by name.
-pub(crate) fn check_names(feeds: &[&String], fetches: &[&String]) -> Result<()> {
+pub(crate) fn check_names<N: Ord + Display>(feeds: &[N], fetches: &[N]) -> Result<()> {
     if let Some(pair) = feeds.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(invalid!("Endpoint \"{}\" fed more than once.", pair[0]));
     }
-    match feeds.iter().find(|feed| fetches.contains(feed)) {
+    match feeds.iter().find(|feed| fetches.binary_search(feed).is_ok()) {
         Some(feed) => Err(invalid!("{feed} is both fed and fetched.")),
         None => Ok(()),
     }
@@ -379,13 +380,8 @@ impl PartialRun {
         if tensor.dtype() == expected {
             return Ok(());
         }
-        Err(internal!(
-            "Output 0 of type {} does not match declared output type {expected} for node \
-             {{{{node _recv_{}_{}}}}}",
-            tensor.dtype(),
-            node.name,
-            feed.output.index
-        ))
+        let receiver = format!("_recv_{}_{}", node.name, feed.output.index);
+        Err(wrong_output_dtype(0, tensor.dtype(), expected).at_node(&receiver))
     }
 
     /// Notes that a call returns. Whether it was the last one of the run.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tfcore_base::DType;
 use tfcore_framework::AttrValue;
-use tfcore_graph::{Node, NodeId, OutputRef};
+use tfcore_graph::{Node, NodeId, OutputRef, parse_tensor};
 use tfcore_proto as proto;
 use tfcore_tensor::{Shape, Tensor};
 
@@ -192,10 +192,13 @@ impl<'s> Whole<'s> {
             let ends = is_tied.iter().zip(&is_replaced);
             ends.filter(|(tied, replaced)| !**tied && !**replaced).for_each(|_| number(&mut 0));
         }
+        let readers = self.readers();
         let (inner, results) = self.items.split_at_mut(num_needed + num_args);
         for arg in num_needed..num_needed + num_args {
-            let inputs = inner.iter_mut().flat_map(|item| &mut item.inputs);
-            inputs.filter(|input| input.from == arg).for_each(|input| number(&mut input.edge));
+            for &reader in readers[arg].iter().filter(|reader| **reader < num_needed) {
+                let inputs = inner[reader].inputs.iter_mut();
+                inputs.filter(|input| input.from == arg).for_each(|input| number(&mut input.edge));
+            }
             number(&mut 0);
         }
         for input in results.iter_mut().flat_map(|item| &mut item.inputs) {
@@ -207,18 +210,29 @@ impl<'s> Whole<'s> {
         self.next_edge = next;
     }
 
+    /// For each item the numbers of those that it is read by or that run after it, in order.
+    fn readers(&self) -> Vec<Vec<usize>> {
+        let mut readers: Vec<Vec<usize>> = vec![Vec::new(); self.items.len()];
+        for (reader, item) in self.items.iter().enumerate() {
+            for input in &item.inputs {
+                if readers[input.from].last() != Some(&reader) {
+                    readers[input.from].push(reader);
+                }
+            }
+        }
+        readers
+    }
+
     /// Adds a copy of each marked constant for each device that reads it.
     fn copy_constants(&mut self) {
+        let readers = self.readers();
         for constant in 0..self.num_needed {
             if !self.items[constant].is_left_out {
                 continue;
             }
             let mut copies: Vec<(u16, usize)> = Vec::new();
-            for reader in 0..self.items.len() {
+            for &reader in &readers[constant] {
                 let device = self.items[reader].device;
-                if self.items[reader].inputs.iter().all(|input| input.from != constant) {
-                    continue;
-                }
                 let known = copies.iter().find(|(known, _)| *known == device);
                 let copy = match known {
                     Some(&(_, copy)) => copy,
@@ -419,7 +433,7 @@ fn sorted(nodes: Vec<proto::NodeDef>) -> Vec<proto::NodeDef> {
     let numbers: HashMap<&str, usize> =
         nodes.iter().enumerate().map(|(number, node)| (&*node.name, number)).collect();
     let source = |input: &String| {
-        let name = input.trim_start_matches('^').split(':').next().unwrap_or_default();
+        let (name, _) = parse_tensor(input);
         numbers.get(name).copied()
     };
     let mut waits = vec![0usize; nodes.len()];

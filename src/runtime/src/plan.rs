@@ -40,6 +40,8 @@ pub(crate) struct PlanNode {
     pub(crate) action: Action,
     /// The number of the device that it runs on.
     pub(crate) device: u16,
+    /// Whether it is a node of a function's body rather than of the graph.
+    pub(crate) in_function: bool,
     pub(crate) inputs: SmallVec<[InputSlot; 3]>,
     /// The first slot of the outputs; they lie side by side, behind those of all inputs.
     pub(crate) output: u32,
@@ -55,6 +57,11 @@ pub(crate) struct PlanNode {
 impl PlanNode {
     pub(crate) fn num_outputs(&self) -> usize {
         self.output_dtypes.len()
+    }
+
+    /// Whether somebody reads an output.
+    pub(crate) fn is_read(&self, output: usize) -> bool {
+        !self.drops.contains(&(self.output + output as u32))
     }
 
     /// The kernel's form that does not hold a thread while it waits.
@@ -216,6 +223,17 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// A plan that has not run.
+    pub(crate) fn new(
+        body: Body,
+        gear: Gear,
+        arg_dtypes: Vec<DType>,
+        result_dtypes: Vec<DType>,
+    ) -> Plan {
+        let runs = AtomicI64::new(0);
+        Plan { body, gear, arg_dtypes, result_dtypes, retvals: Vec::new(), runs }
+    }
+
     /// Whether some node may wait for another one of the same step.
     pub(crate) fn may_wait(&self) -> bool {
         matches!(&self.gear, Gear::Dataflow(flow) if flow.may_wait)

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -35,6 +34,8 @@ pub(crate) struct Planner<'p> {
     pub(crate) placement: &'p Placement,
     /// The functions that are being planned, each called by the one before; see [`Function::callers`].
     pub(crate) callers: &'p [usize],
+    /// Whether the nodes are those of a function's body.
+    pub(crate) in_function: bool,
 }
 
 impl<'p> Planner<'p> {
@@ -70,15 +71,7 @@ impl<'p> Planner<'p> {
                     true => Gear::Parallel(Arc::new(dependencies(&body, &waits_for))),
                     false => Gear::Straight,
                 };
-                let (arg_dtypes, result_dtypes) = (self.dtypes(args), self.dtypes(results));
-                return Ok(Plan {
-                    body,
-                    gear,
-                    arg_dtypes,
-                    result_dtypes,
-                    retvals: Vec::new(),
-                    runs: AtomicI64::new(0),
-                });
+                return Ok(Plan::new(body, gear, self.dtypes(args), self.dtypes(results)));
             }
         }
         self.plan_dataflow(order, args, results, &frames)
@@ -115,15 +108,7 @@ impl<'p> Planner<'p> {
         let (body, _) = builder.finish(results);
         let flow = Dataflow::new(self.nodes, &body, &numbers, frames, may_wait);
         let gear = Gear::Dataflow(Arc::new(flow));
-        let (arg_dtypes, result_dtypes) = (self.dtypes(args), self.dtypes(results));
-        Ok(Plan {
-            body,
-            gear,
-            arg_dtypes,
-            result_dtypes,
-            retvals: Vec::new(),
-            runs: AtomicI64::new(0),
-        })
+        Ok(Plan::new(body, gear, self.dtypes(args), self.dtypes(results)))
     }
 
     /// The items of a function's body; `None` if it has loops that cannot be lifted.
@@ -422,6 +407,7 @@ impl<'p> BodyBuilder<'p> {
             name: node.name.clone(),
             op: node.op.clone(),
             device: self.planner.placement.device_of(node.id),
+            in_function: self.planner.in_function,
             refs: self.refs(node),
             action,
             inputs: SmallVec::new(),

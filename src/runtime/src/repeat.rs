@@ -10,13 +10,18 @@ use tfcore_framework::{Outputs, Value};
 use tfcore_tensor::Tensor;
 
 use crate::control::{Inputs, holds};
-use crate::executor::{Exec, call};
+use crate::executor::{CALL_CANCELLED, Exec, LOOP_CANCELLED, call};
 use crate::functions::Function;
 
 /// One execution of such an op, between two calls.
 pub(crate) trait Repeat: Send {
     /// What follows after the call before, with these results; they are empty at the beginning.
     fn next(&mut self, results: Outputs, exec: Exec<'_>) -> Result<Next>;
+
+    /// The step, as the op sees it.
+    fn view<'r>(&self, exec: Exec<'r>) -> Exec<'r> {
+        exec
+    }
 }
 
 pub(crate) enum Next {
@@ -27,6 +32,7 @@ pub(crate) enum Next {
 
 /// Makes all calls on this thread.
 pub(crate) fn run(mut repeat: Box<dyn Repeat>, exec: Exec<'_>) -> Result<Outputs> {
+    let exec = repeat.view(exec);
     let mut results = Outputs::new();
     loop {
         exec.check()?;
@@ -81,6 +87,10 @@ impl Repeat for While {
             Called::Nothing => {}
         }
         Ok(Next::Call(self.cond.clone(), self.vars.clone()))
+    }
+
+    fn view<'r>(&self, exec: Exec<'r>) -> Exec<'r> {
+        exec.saying(if self.by_switches { LOOP_CANCELLED } else { CALL_CANCELLED })
     }
 }
 

@@ -1,23 +1,26 @@
 //! What a client is told of a run that was traced: the times of all nodes, as the reference lists them. A plan has done some of
 //! its work beforehand (constants) or does it on the way (feeds and fetches); these nodes are listed too.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tfcore_base::DType;
 use tfcore_framework::Value;
-use tfcore_graph::{Node, OutputRef};
+use tfcore_graph::{Node, OutputRef, parse_tensor};
 use tfcore_proto as proto;
 use tfcore_tensor::Tensor;
 
 use crate::device::DeviceInfo;
 use crate::retval::positions;
-use crate::trace::{Recorded, describe};
+use crate::trace::{Ran, Recorded, describe};
+
+/// The node before all others of a device.
+pub(crate) const SOURCE: &str = "_SOURCE";
 
 /// The nodes that a run was asked for.
 pub(crate) struct Report<'r> {
     devices: &'r [DeviceInfo],
-    /// What the devices ran, without attrs.
+    /// What the devices ran; attrs do not matter.
     pub(crate) graphs: &'r [proto::GraphDef],
     /// The session's nodes by name.
     by_name: HashMap<&'r str, &'r Node>,
@@ -63,71 +66,77 @@ impl<'r> Report<'r> {
         }
     }
 
-    /// The times of all nodes, in the order in which they ended: on each device the source, the constants and what is fed come first,
-    /// what is fetched last. Nodes that send and receive are left out, as in the reference. Nodes within functions are listed without their inputs.
-    pub(crate) fn step_stats(&self, recorded: Recorded, fed: &Fed) -> proto::StepStats {
+    /// What each device has done, in the order in which the nodes ended: the source, the constants and what is fed come first, what is
+    /// fetched last. Nodes that send and receive are left out, as in the reference. Nodes of functions are listed without their
+    /// inputs.
+    pub(crate) fn by_device(&self, recorded: Recorded, fed: &Fed) -> Vec<Done> {
         let Recorded { start_nanos, nodes, thread_names } = recorded;
-        let mut ends = HashMap::with_capacity(nodes.len());
-        for (_, stats) in &nodes {
-            ends.insert(stats.node_name.clone(), stats.all_start_nanos + stats.all_end_rel_nanos);
-        }
-        let mut by_device: Vec<Vec<proto::NodeExecStats>> = vec![Vec::new(); self.devices.len()];
-        nodes.into_iter().for_each(|(device, stats)| by_device[usize::from(device)].push(stats));
-        let mut dev_stats = Vec::with_capacity(self.graphs.len());
-        for (device, mut rest) in self.devices.iter().zip(by_device) {
+        let ended = nodes.iter().filter(|ran| !ran.in_function).map(|ran| &ran.stats);
+        let ends: HashMap<String, i64> = ended.map(|s| (s.node_name.clone(), end(s))).collect();
+        let mut by_device: Vec<Vec<Ran>> = self.devices.iter().map(|_| Vec::new()).collect();
+        nodes.into_iter().for_each(|ran| by_device[usize::from(ran.device)].push(ran));
+        let mut all = Vec::with_capacity(self.graphs.len());
+        for ((number, device), mut ran) in (0..).zip(self.devices).zip(by_device) {
             let device = device.name_str();
             let graph = self.graphs.iter().find(|graph| runs_on(graph, device));
             let nodes = graph.map_or(&[][..], |graph| &graph.node);
-            if nodes.is_empty() && rest.is_empty() {
+            if nodes.is_empty() && ran.is_empty() {
                 continue;
             }
-            let labels: HashMap<&str, String> =
-                nodes.iter().map(|node| (&*node.name, label(node))).collect();
-            for stats in &mut rest {
-                if let Some(label) = labels.get(&*stats.node_name) {
-                    stats.timeline_label.clone_from(label);
-                }
-            }
+            relabel(&mut ran, nodes);
             let source = proto::NodeExecStats {
-                node_name: "_SOURCE".to_string(),
-                timeline_label: "_SOURCE = NoOp()".to_string(),
+                node_name: SOURCE.to_string(),
+                timeline_label: format!("{SOURCE} = NoOp()"),
                 ..at(start_nanos)
             };
-            let (mut first, mut last) = (vec![source], Vec::new());
-            for node in nodes.iter().filter(|node| !ends.contains_key(&node.name)) {
-                let output = match &*node.op {
-                    "Const" => Some(match self.constant(&node.name) {
-                        Some(tensor) => describe(0, &tensor),
-                        None => nothing(),
-                    }),
-                    // Of a control edge between devices.
-                    "Identity" if !self.by_name.contains_key(&*node.name) => Some(nothing()),
-                    "_Arg" => fed.get(&node.name).cloned(),
-                    "_Retval" => None,
-                    _ => continue,
-                };
-                let start = sources(node).filter_map(|source| ends.get(source)).max();
-                let stats = proto::NodeExecStats {
-                    node_name: node.name.clone(),
-                    timeline_label: labels[&*node.name].clone(),
-                    memory_stats: Some(proto::MemoryStats {
-                        persistent_memory_size: if node.op == "Const" { bytes(&output) } else { 0 },
-                        ..Default::default()
-                    }),
-                    output: output.into_iter().collect(),
-                    ..at(start.copied().unwrap_or(start_nanos))
-                };
-                if node.op == "_Retval" { &mut last } else { &mut first }.push(stats);
-            }
-            let mut node_stats = [first, rest, last].concat();
-            node_stats.sort_by_key(|stats| stats.all_start_nanos + stats.all_end_rel_nanos);
-            dev_stats.push(proto::DeviceStepStats {
-                device: device.to_string(),
-                node_stats,
-                thread_names: thread_names.clone(),
-            });
+            let rest = nodes.iter().filter(|node| !ends.contains_key(&node.name));
+            let (last, first): (Vec<_>, Vec<_>) = rest.partition(|node| node.op == "_Retval");
+            let unrecorded = |nodes: Vec<&proto::NodeDef>| -> Vec<Ran> {
+                let stats = nodes.into_iter().filter_map(|node| {
+                    let start = sources(node).filter_map(|source| ends.get(source)).max();
+                    self.unrecorded(node, fed, *start.unwrap_or(&start_nanos))
+                });
+                stats.map(|stats| Ran { device: number, in_function: false, stats }).collect()
+            };
+            let source = Ran { device: number, in_function: false, stats: source };
+            let mut nodes: Vec<Ran> = std::iter::once(source).chain(unrecorded(first)).collect();
+            nodes.extend(ran);
+            nodes.extend(unrecorded(last));
+            nodes.sort_by_key(|ran| end(&ran.stats));
+            let thread_names = thread_names.clone();
+            all.push(Done { device: device.to_string(), nodes, thread_names });
         }
-        proto::StepStats { dev_stats }
+        all
+    }
+
+    /// What there is to tell of a node that a plan does not run: it has done its work at `nanos`.
+    fn unrecorded(
+        &self,
+        node: &proto::NodeDef,
+        fed: &Fed,
+        nanos: i64,
+    ) -> Option<proto::NodeExecStats> {
+        let output = match &*node.op {
+            "Const" => Some(match self.constant(&node.name) {
+                Some(tensor) => describe(0, &tensor),
+                None => nothing(),
+            }),
+            // Of a control edge between devices.
+            "Identity" if !self.by_name.contains_key(&*node.name) => Some(nothing()),
+            "_Arg" => fed.get(&node.name).cloned(),
+            "_Retval" => None,
+            _ => return None,
+        };
+        Some(proto::NodeExecStats {
+            node_name: node.name.clone(),
+            timeline_label: label(node),
+            memory_stats: Some(proto::MemoryStats {
+                persistent_memory_size: if node.op == "Const" { bytes(&output) } else { 0 },
+                ..Default::default()
+            }),
+            output: output.into_iter().collect(),
+            ..at(nanos)
+        })
     }
 
     /// The value of a constant, or of one that it is a copy of.
@@ -138,11 +147,43 @@ impl<'r> Report<'r> {
     }
 }
 
+/// What a device has done in a run.
+pub(crate) struct Done {
+    pub(crate) device: String,
+    pub(crate) nodes: Vec<Ran>,
+    thread_names: BTreeMap<u32, String>,
+}
+
+/// The same for the client.
+pub(crate) fn step_stats(done: Vec<Done>) -> proto::StepStats {
+    let device = |done: Done| proto::DeviceStepStats {
+        device: done.device,
+        node_stats: done.nodes.into_iter().map(|ran| ran.stats).collect(),
+        thread_names: done.thread_names,
+    };
+    proto::StepStats { dev_stats: done.into_iter().map(device).collect() }
+}
+
+/// Adds the inputs to the labels of the graph's nodes.
+fn relabel(ran: &mut [Ran], nodes: &[proto::NodeDef]) {
+    let by_name: HashMap<&str, &proto::NodeDef> =
+        nodes.iter().map(|node| (&*node.name, node)).collect();
+    for Ran { stats, .. } in ran.iter_mut().filter(|ran| !ran.in_function) {
+        if let Some(node) = by_name.get(&*stats.node_name) {
+            stats.timeline_label = label(node);
+        }
+    }
+}
+
+/// When a node ended.
+fn end(stats: &proto::NodeExecStats) -> i64 {
+    stats.all_start_nanos + stats.all_end_rel_nanos
+}
+
 /// The names of the nodes that a node reads or runs after, on whatever device: `n/_3` receives what `n` has sent.
 fn sources(node: &proto::NodeDef) -> impl Iterator<Item = &str> {
-    let inputs = node.input.iter().map(|input| input.trim_start_matches('^'));
-    let names = inputs.map(|input| input.split_once(':').map_or(input, |(name, _)| name));
-    names.flat_map(|name| {
+    node.input.iter().flat_map(|input| {
+        let (name, _) = parse_tensor(input);
         [Some(name), name.rsplit_once("/_").map(|(sender, _)| sender)].into_iter().flatten()
     })
 }

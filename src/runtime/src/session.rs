@@ -25,13 +25,13 @@ use crate::lanes::Lanes;
 use crate::life::Life;
 use crate::mutated::check_nodes;
 use crate::oom;
-use crate::partial::Announcement;
+use crate::partial::{Announcement, check_names};
 use crate::partition::{Source, partition_graphs};
 use crate::place::{Placement, Placer};
 use crate::plan::Plan;
 use crate::planner::{Kernels, Planner};
 use crate::prune::needed_nodes;
-use crate::report::{Report, describe_feeds};
+use crate::report::{self, Report, describe_feeds};
 use crate::retval::{Retval, positions};
 use crate::trace::Trace;
 
@@ -44,13 +44,15 @@ pub struct Request {
     pub fetches: Vec<OutputRef>,
     pub targets: Vec<NodeId>,
     /// Whether the times of all nodes are wanted.
-    pub trace: bool,
+    pub step_stats: bool,
+    /// Whether the costs of all nodes are wanted, with their times, if the run is one of those that the session measures.
+    pub cost_graph: bool,
+    /// Whether an error of memory is to tell what was in use.
+    pub notes_memory: bool,
     /// Whether the graphs that the devices run are wanted.
     pub partition_graphs: bool,
     /// How long the run may take; the session's limit if `None`.
     pub timeout: Option<Duration>,
-    /// Whether there is somebody to tell about the run.
-    pub is_told: bool,
     /// Which of the session's pools the nodes share; -1 for the caller's thread alone.
     pub pool: i32,
 }
@@ -276,7 +278,7 @@ impl Session {
     pub fn run(&self, request: Request) -> Result<Outcome> {
         self.life.check()?;
         self.config.check_partition_graphs(request.partition_graphs)?;
-        let Request { feeds, values, fetches, targets, is_told, timeout, pool, .. } = request;
+        let Request { feeds, values, fetches, targets, timeout, pool, .. } = request;
         let signature = Signature { feeds, fetches, targets, is_partial: false };
         let mut kept = std::mem::take(&mut *self.kept.mine());
         let plan = match kept.plan.take() {
@@ -287,26 +289,30 @@ impl Session {
         let pool = self.pool(pool)?;
         let timeout = timeout.or(self.config.timeout);
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let is_measured = self.config.measured_of > 0
-            && self.config.measures(plan.runs.fetch_add(1, Ordering::Relaxed));
-        let is_traced = request.trace || is_measured && is_told;
-        let fed = (is_traced && is_told)
+        let is_measured = self.config.build_cost_model > 0
+            && self.config.measures(plan.runs.fetch_add(1, Ordering::Relaxed))
+            && request.cost_graph;
+        let fed = (request.step_stats || is_measured)
             .then(|| describe_feeds(&self.nodes.read(), &signature.feeds, &values));
+        let is_traced = fed.is_some() || request.notes_memory;
         let trace = is_traced.then(|| Arc::new(Trace::new()));
         let run = kept.begin_run(self, pool, trace, deadline);
         let values = executor::run(&plan, values, &run)
             .map_err(|error| oom::explain(error, run.trace.as_deref(), &self.devices))?;
         let mut outcome = Outcome { values, ..Outcome::default() };
+        if fed.is_some() || request.partition_graphs {
+            outcome.partition_graphs =
+                self.partition_graphs(&signature, request.partition_graphs)?;
+        }
         if let (Some(trace), Some(fed)) = (&run.trace, fed) {
             let nodes = self.nodes.read().clone();
-            let graphs = self.partition_graphs(&signature, false)?;
-            let report = Report::new(&self.devices, &nodes, &graphs);
-            let stats = report.step_stats(trace.take(), &fed);
-            outcome.cost_graph = is_measured.then(|| report.cost_graph(&stats));
-            outcome.step_stats = Some(stats);
+            let report = Report::new(&self.devices, &nodes, &outcome.partition_graphs);
+            let done = report.by_device(trace.take(), &fed);
+            outcome.cost_graph = is_measured.then(|| report.cost_graph(&done));
+            outcome.step_stats = Some(report::step_stats(done));
         }
-        if request.partition_graphs {
-            outcome.partition_graphs = self.partition_graphs(&signature, true)?;
+        if !request.partition_graphs {
+            outcome.partition_graphs.clear();
         }
         kept.plan = Some((signature, plan));
         kept.end_run(run);
@@ -432,6 +438,7 @@ impl Session {
             nodes: &nodes,
             placement: &placement,
             callers: &[],
+            in_function: false,
         };
         let mut plan = match is_partial {
             true => planner.plan_partial(&order, feeds, fetches)?,
@@ -501,14 +508,16 @@ fn check_request(nodes: &[Arc<Node>], signature: &Signature) -> Result<()> {
         return Err(invalid!("Node {} is not in the session's graph", id.0));
     }
     // Of several mistakes the reference tells the one that comes first by name.
-    let name = |output: &OutputRef| format!("{}:{}", nodes[output.node.index()].name, output.index);
     let sorted = |outputs: &[OutputRef]| {
-        let mut outputs = outputs.to_vec();
-        outputs.sort_by_cached_key(name);
-        outputs
+        let name = |output: &OutputRef| {
+            (format!("{}:{}", nodes[output.node.index()].name, output.index), *output)
+        };
+        let mut named: Vec<(String, OutputRef)> = outputs.iter().map(name).collect();
+        named.sort_unstable();
+        named
     };
     let (feeds, fetches) = (sorted(feeds), sorted(fetches));
-    for output in feeds.iter().chain(&fetches) {
+    for (_, output) in feeds.iter().chain(&fetches) {
         let node = &nodes[output.node.index()];
         if output.port() >= node.num_outputs() {
             return Err(out_of_range!(
@@ -520,13 +529,8 @@ fn check_request(nodes: &[Arc<Node>], signature: &Signature) -> Result<()> {
             ));
         }
     }
-    if let Some(pair) = feeds.windows(2).find(|pair| pair[0] == pair[1]) {
-        return Err(invalid!("Endpoint \"{}\" fed more than once.", name(&pair[0])));
-    }
-    match feeds.iter().find(|feed| fetches.contains(feed)) {
-        Some(feed) => Err(invalid!("{} is both fed and fetched.", name(feed))),
-        None => Ok(()),
-    }
+    let names = |named: Vec<(String, OutputRef)>| Vec::from_iter(named.into_iter().map(|n| n.0));
+    check_names(&names(feeds), &names(fetches))
 }
 
 #[cfg(test)]
@@ -590,8 +594,11 @@ mod tests {
         session.extend(&graph).unwrap();
         let run = move |session: &Session, options: Request| {
             let request = Request::new([(x, vector(&[1.0]))], &[y]);
-            let request = Request { timeout: options.timeout, trace: options.trace, ..request };
-            Ok(session.run(request)?.take_tensors().next().unwrap())
+            let Request { timeout, step_stats, .. } = options;
+            let request = Request { timeout, step_stats, ..request };
+            let mut outcome = session.run(request)?;
+            assert_eq!(outcome.step_stats.is_some(), step_stats);
+            Ok(outcome.take_tensors().next().unwrap())
         };
         (session, run)
     }
@@ -631,7 +638,7 @@ mod tests {
             |millis| Request { timeout: Some(Duration::from_millis(millis)), ..Request::default() };
         run(&session, limited(10_000)).unwrap();
         run(&session, Request::default()).unwrap();
-        run(&session, Request { trace: true, ..Request::default() }).unwrap();
+        run(&session, Request { step_stats: true, ..Request::default() }).unwrap();
         run(&session, Request::default()).unwrap();
         assert!(session.kept.mine().run.as_mut().is_some_and(|run| run.trace.is_none()));
     }

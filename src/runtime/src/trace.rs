@@ -42,8 +42,7 @@ struct Seen {
     buffers: HashMap<usize, Made>,
     /// The devices, bytes and nodes of the buffers that were in use when there was not enough memory.
     in_use: Vec<(u16, i64, Name)>,
-    /// With the number of the device.
-    nodes: Vec<(u16, proto::NodeExecStats)>,
+    nodes: Vec<Ran>,
     /// Threads by the order in which they turn up; the timeline has a row for each.
     threads: HashMap<ThreadId, u32>,
     thread_names: BTreeMap<u32, String>,
@@ -53,9 +52,19 @@ struct Seen {
 pub(crate) struct Recorded {
     /// When the run began, in nanoseconds since 1970.
     pub(crate) start_nanos: i64,
-    /// The nodes in the order in which they ended, with the numbers of their devices. Labels lack the inputs.
-    pub(crate) nodes: Vec<(u16, proto::NodeExecStats)>,
+    /// The nodes in the order in which they ended.
+    pub(crate) nodes: Vec<Ran>,
     pub(crate) thread_names: BTreeMap<u32, String>,
+}
+
+/// One execution of a node.
+pub(crate) struct Ran {
+    /// The number of the device.
+    pub(crate) device: u16,
+    /// Whether the node is one of a function's body; its name may be that of a node of the graph, too.
+    pub(crate) in_function: bool,
+    /// The label lacks the inputs.
+    pub(crate) stats: proto::NodeExecStats,
 }
 
 impl Trace {
@@ -116,7 +125,8 @@ impl Trace {
             ..Default::default()
         };
         let memory = if bytes > 0 { vec![memory] } else { Vec::new() };
-        seen.nodes.push((node.device, proto::NodeExecStats { thread_id, memory, ..stats }));
+        let stats = proto::NodeExecStats { thread_id, memory, ..stats };
+        seen.nodes.push(Ran { device: node.device, in_function: node.in_function, stats });
     }
 
     /// Notes which memory is in use, the first time that there is not enough.

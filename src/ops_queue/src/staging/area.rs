@@ -76,10 +76,10 @@ struct AreaState {
 
 enum Attempt {
     Put(Element),
-    /// To take the first tuple; with the node's name.
-    Take(Arc<str>),
-    /// To look at the tuple of this number; with the node's name.
-    Peek(usize, Arc<str>),
+    /// To take the first tuple.
+    Take,
+    /// To look at the tuple of this number.
+    Peek(usize),
 }
 
 fn stage(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
@@ -95,13 +95,11 @@ fn stage(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 
 fn unstage(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     let spec = AreaSpec::new(init)?;
-    let node: Arc<str> = init.name.into();
-    waiting_kernel(move |ctx| Ok(Some((area(ctx, &spec)?.0.clone(), Attempt::Take(node.clone())))))
+    waiting_kernel(move |ctx| Ok(Some((area(ctx, &spec)?.0.clone(), Attempt::Take))))
 }
 
 fn peek(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     let spec = AreaSpec::new(init)?;
-    let node: Arc<str> = init.name.into();
     waiting_kernel(move |ctx| {
         let area = area(ctx, &spec)?;
         let index = ctx.input(0)?;
@@ -112,14 +110,14 @@ fn peek(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         let Ok(index) = usize::try_from(index) else {
             return Err(invalid!("index must be at least 0, got {index}"));
         };
-        Ok(Some((area.0.clone(), Attempt::Peek(index, node.clone()))))
+        Ok(Some((area.0.clone(), Attempt::Peek(index))))
     })
 }
 
 impl State for AreaState {
     type Attempt = Attempt;
-    /// The tuple, if the op takes one, and the node's name.
-    type Outcome = Option<(Element, Arc<str>)>;
+    /// The tuple, if the op takes one.
+    type Outcome = Option<Element>;
 
     /// Who looks at a tuple that is not there yet does not keep others from taking what is.
     const IN_TURN: bool = false;
@@ -127,22 +125,22 @@ impl State for AreaState {
     fn line(attempt: &Attempt) -> Line {
         match attempt {
             Attempt::Put(_) => Line::Bring,
-            Attempt::Take(_) | Attempt::Peek(..) => Line::Take,
+            Attempt::Take | Attempt::Peek(_) => Line::Take,
         }
     }
 
     fn attempt(&mut self, attempt: &mut Attempt) -> Turn<Self::Outcome> {
         match attempt {
             Attempt::Put(tuple) => self.put(tuple),
-            Attempt::Take(node) => match self.tuples.pop_front() {
+            Attempt::Take => match self.tuples.pop_front() {
                 Some(tuple) => {
                     self.bytes -= bytes(&tuple);
-                    Turn::Done(Ok(Some((tuple, node.clone()))))
+                    Turn::Done(Ok(Some(tuple)))
                 }
                 None => Turn::Wait,
             },
-            Attempt::Peek(index, node) => match self.tuples.get(*index) {
-                Some(tuple) => Turn::Done(Ok(Some((tuple.clone(), node.clone())))),
+            Attempt::Peek(index) => match self.tuples.get(*index) {
+                Some(tuple) => Turn::Done(Ok(Some(tuple.clone()))),
                 None => Turn::Wait,
             },
         }
@@ -151,13 +149,13 @@ impl State for AreaState {
     fn cancelled(attempt: &Attempt) -> Error {
         match attempt {
             Attempt::Put(_) => cancelled!("Stage operation was cancelled"),
-            Attempt::Take(_) => cancelled!("Unstage operation was cancelled"),
-            Attempt::Peek(..) => cancelled!("StagePeek operation was cancelled"),
+            Attempt::Take => cancelled!("Unstage operation was cancelled"),
+            Attempt::Peek(_) => cancelled!("StagePeek operation was cancelled"),
         }
     }
 
     fn deliver(outcome: Self::Outcome, op: &mut OpContext<'_>) -> Result<()> {
-        let Some((tuple, node)) = outcome else {
+        let Some(tuple) = outcome else {
             return Ok(());
         };
         if tuple.len() != op.num_outputs() {
@@ -167,7 +165,7 @@ impl State for AreaState {
                 op.num_outputs()
             ));
         }
-        set_outputs(op, 0, tuple, &node)
+        set_outputs(op, 0, tuple)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tfcore_base::{Error, Result, cancelled, internal, invalid};
 use tfcore_framework::{
-    Kernel, KernelInit, OpContext, OpEntry, Registry, Resource, kernel, shape_fns,
+    Kernel, KernelInit, OpContext, OpEntry, Registry, Resource, kernel, missing_output, shape_fns,
 };
 use tfcore_tensor::Tensor;
 
@@ -163,7 +163,6 @@ enum Attempt {
         key: Option<i64>,
         indices: Vec<i64>,
         is_peek: bool,
-        node: Arc<str>,
     },
 }
 
@@ -172,7 +171,6 @@ struct Taken {
     /// The key, if the op has not named it.
     key: Option<i64>,
     values: Vec<Tensor>,
-    node: Arc<str>,
 }
 
 fn put<A: AreaKind>(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
@@ -203,7 +201,6 @@ fn put<A: AreaKind>(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 
 fn take<A: AreaKind>(init: &KernelInit<'_>, is_peek: bool) -> Result<Box<dyn Kernel>> {
     let spec = MapSpec::new(init)?;
-    let node: Arc<str> = init.name.into();
     waiting_kernel(move |ctx| {
         let area = spec.area::<A>(ctx)?;
         let key = ctx.input(0)?;
@@ -212,20 +209,18 @@ fn take<A: AreaKind>(init: &KernelInit<'_>, is_peek: bool) -> Result<Box<dyn Ker
         }
         let key = Some(key.scalar_value::<i64>()?);
         let indices = checked_indices(ctx, 1)?;
-        check_outputs(indices.len(), ctx.num_outputs(), 0, &node)?;
-        Ok(Some((area, Attempt::Take { key, indices, is_peek, node: node.clone() })))
+        check_outputs(indices.len(), ctx.num_outputs(), 0)?;
+        Ok(Some((area, Attempt::Take { key, indices, is_peek })))
     })
 }
 
 fn take_any<A: AreaKind>(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     let spec = MapSpec::new(init)?;
-    let node: Arc<str> = init.name.into();
     waiting_kernel(move |ctx| {
         let area = spec.area::<A>(ctx)?;
         let indices = checked_indices(ctx, 0)?;
-        check_outputs(indices.len(), ctx.num_outputs() - 1, 1, &node)?;
-        let (key, node) = (None, node.clone());
-        Ok(Some((area, Attempt::Take { key, indices, is_peek: false, node })))
+        check_outputs(indices.len(), ctx.num_outputs() - 1, 1)?;
+        Ok(Some((area, Attempt::Take { key: None, indices, is_peek: false })))
     })
 }
 
@@ -244,9 +239,9 @@ fn checked_indices(ctx: &OpContext<'_>, input: usize) -> Result<Vec<i64>> {
     Ok(indices)
 }
 
-fn check_outputs(indices: usize, outputs: usize, first: usize, node: &Arc<str>) -> Result<()> {
+fn check_outputs(indices: usize, outputs: usize, first: usize) -> Result<()> {
     if indices < outputs {
-        return Err(internal!("Missing {}-th output from {{{{node {node}}}}}", first + indices));
+        return Err(missing_output(first + indices));
     }
     if indices > outputs {
         return Err(invalid!("{indices} indices for {outputs} outputs"));
@@ -271,7 +266,7 @@ impl State for MapState {
     fn attempt(&mut self, attempt: &mut Attempt) -> Turn<Option<Taken>> {
         match attempt {
             Attempt::Put { key, indices, values } => self.put(*key, indices, values),
-            Attempt::Take { key, indices, is_peek, node } => {
+            Attempt::Take { key, indices, is_peek } => {
                 let found = match key {
                     Some(key) => self.complete.contains_key(key).then_some(*key),
                     None => self.complete.keys().next().copied(),
@@ -280,9 +275,10 @@ impl State for MapState {
                     return Turn::Wait;
                 };
                 let named = key.is_some();
-                Turn::Done(self.take(found, indices, *is_peek).map(|values| {
-                    Some(Taken { key: (!named).then_some(found), values, node: node.clone() })
-                }))
+                Turn::Done(
+                    self.take(found, indices, *is_peek)
+                        .map(|values| Some(Taken { key: (!named).then_some(found), values })),
+                )
             }
         }
     }
@@ -295,14 +291,14 @@ impl State for MapState {
     }
 
     fn deliver(outcome: Option<Taken>, op: &mut OpContext<'_>) -> Result<()> {
-        let Some(Taken { key, values, node }) = outcome else {
+        let Some(Taken { key, values }) = outcome else {
             return Ok(());
         };
         let first = usize::from(key.is_some());
         if let Some(key) = key {
             op.set_output(0, Tensor::scalar(key));
         }
-        set_outputs(op, first, values, &node)
+        set_outputs(op, first, values)
     }
 }
 

@@ -31,7 +31,7 @@ impl Flow {
             plan: plan.clone(),
             dataflow: dataflow.clone(),
             run: run.clone(),
-            depth: 0,
+            scope: Scope::STEP,
             queue,
             is_partial: true,
             state: Mutex::default(),
