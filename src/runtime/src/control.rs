@@ -9,7 +9,7 @@ use tfcore_framework::{Attrs, Outputs, Value, missing_output, truth, wrong_outpu
 use tfcore_graph::Node;
 use tfcore_tensor::{TString, Tensor};
 
-use crate::executor::{CALL_CANCELLED, Exec, LOOP_CANCELLED, call, no_selector, run_range};
+use crate::executor::{Exec, Within, call, no_selector, run_range};
 use crate::functions::Function;
 use crate::map::Map;
 use crate::place::DeviceSpec;
@@ -411,7 +411,7 @@ impl Loop {
     ) -> Result<()> {
         let mut slots = self.body.take_slots();
         let calls = self.functions.is_some() && !by_switches;
-        let exec = exec.saying(if calls { CALL_CANCELLED } else { LOOP_CANCELLED });
+        let exec = exec.within(if calls { Within::Call } else { Within::Loop });
         let result = self.iterate(&mut slots, inputs, by_switches, exec);
         if result.is_ok() {
             let vars = &mut slots.values[self.body.args()];

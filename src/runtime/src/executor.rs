@@ -32,12 +32,25 @@ pub(crate) const STACK_LEFT: usize = 128 << 10;
 /// ... and the new piece has this size.
 pub(crate) const STACK_PIECE: usize = 2 << 20;
 
-/// What a cancelled step says that notices it between two nodes ...
-const STEP_CANCELLED: &str = "Step was cancelled";
-/// ... in a loop of Switches ...
-pub(crate) const LOOP_CANCELLED: &str = "Loop execution was cancelled.";
-/// ... and before a call of a While that is not lowered to them.
-pub(crate) const CALL_CANCELLED: &str = "Function was cancelled before it was started";
+/// What a plan is part of: what a cancelled step says depends on where that is noticed between two nodes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Within {
+    Step,
+    /// A loop of Switches.
+    Loop,
+    /// A While that is not lowered to them.
+    Call,
+}
+
+impl Within {
+    fn cancelled(self) -> Error {
+        match self {
+            Within::Step => cancelled!("Step was cancelled"),
+            Within::Loop => cancelled!("Loop execution was cancelled."),
+            Within::Call => cancelled!("Function was cancelled before it was started"),
+        }
+    }
+}
 
 /// What all plans of a step share.
 pub(crate) struct Run {
@@ -84,13 +97,12 @@ impl Run {
 pub(crate) struct Scope {
     /// So many calls deep.
     depth: u32,
-    /// What it says if the step is cancelled.
-    cancelled: &'static str,
+    within: Within,
 }
 
 impl Scope {
     /// That of the plan for the request.
-    pub(crate) const STEP: Scope = Scope { depth: 0, cancelled: STEP_CANCELLED };
+    pub(crate) const STEP: Scope = Scope { depth: 0, within: Within::Step };
 }
 
 /// A step, seen from one of its plans.
@@ -105,9 +117,9 @@ impl<'r> Exec<'r> {
         Exec { run, scope: Scope::STEP }
     }
 
-    /// The same view, in what says something else if the step is cancelled.
-    pub(crate) fn saying(self, cancelled: &'static str) -> Exec<'r> {
-        Exec { scope: Scope { cancelled, ..self.scope }, ..self }
+    /// The view from a part of the plan.
+    pub(crate) fn within(self, within: Within) -> Exec<'r> {
+        Exec { scope: Scope { within, ..self.scope }, ..self }
     }
 
     pub(crate) fn parallel(self) -> Parallel<'r> {
@@ -121,7 +133,7 @@ impl<'r> Exec<'r> {
     #[inline]
     pub(crate) fn check(self) -> Result<()> {
         if self.run.step.cancellation.is_cancelled() {
-            return Err(cancelled!("{}", self.scope.cancelled));
+            return Err(self.scope.within.cancelled());
         }
         match (&self.run.deadline, &self.run.call_deadlines) {
             (None, None) => Ok(()),
@@ -165,7 +177,7 @@ impl<'r> Exec<'r> {
 }
 
 /// The error of a step whose time is over.
-pub(crate) fn timed_out() -> tfcore_base::Error {
+pub(crate) fn timed_out() -> Error {
     deadline_exceeded!("Timed out waiting for notification")
 }
 
@@ -319,7 +331,7 @@ pub(crate) fn run_range(
 }
 
 /// A panic in a kernel is a bug, which must not take the process down.
-fn panicked(node: &PlanNode) -> tfcore_base::Error {
+fn panicked(node: &PlanNode) -> Error {
     internal!("The kernel of node '{}' panicked", node.name).at_node(&node.name)
 }
 
@@ -389,7 +401,7 @@ fn take(values: &mut [Value], input: &InputSlot) -> Value {
     if input.last { std::mem::take(value) } else { value.clone() }
 }
 
-fn all_dead() -> tfcore_base::Error {
+fn all_dead() -> Error {
     internal!("All inputs are dead")
 }
 

@@ -16,8 +16,8 @@ use tfcore_framework::{BlockingContext, Outputs, Value};
 use crate::control::{Control, Inputs, Task, select, set_outputs};
 use crate::dataflow::{Dataflow, FlowNode, Kind};
 use crate::executor::{
-    Exec, LOOP_CANCELLED, Run, STACK_LEFT, STACK_PIECE, Scope, check_args, prepare, run_node,
-    run_plan, timed_out,
+    Exec, Run, STACK_LEFT, STACK_PIECE, Scope, Within, check_args, prepare, run_node, run_plan,
+    timed_out,
 };
 use crate::frames::ROOT;
 use crate::functions::Function;
@@ -236,7 +236,7 @@ impl Flow {
         let node = &self.plan.body.nodes[number as usize];
         let mut exec = self.exec();
         if place.frame != ROOT {
-            exec = exec.saying(LOOP_CANCELLED);
+            exec = exec.within(Within::Loop);
         }
         if let Err(error) = exec.check() {
             return self.ended(place, number, Err(error));

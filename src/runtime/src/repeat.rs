@@ -10,7 +10,7 @@ use tfcore_framework::{Outputs, Value};
 use tfcore_tensor::Tensor;
 
 use crate::control::{Inputs, holds};
-use crate::executor::{CALL_CANCELLED, Exec, LOOP_CANCELLED, call};
+use crate::executor::{Exec, Within, call};
 use crate::functions::Function;
 
 /// One execution of such an op, between two calls.
@@ -90,7 +90,7 @@ impl Repeat for While {
     }
 
     fn view<'r>(&self, exec: Exec<'r>) -> Exec<'r> {
-        exec.saying(if self.by_switches { LOOP_CANCELLED } else { CALL_CANCELLED })
+        exec.within(if self.by_switches { Within::Loop } else { Within::Call })
     }
 }
 
