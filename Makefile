@@ -1,6 +1,6 @@
 # Everything there is to do with this project, in one word each. `make` alone lists it.
 # Variables: CARGO, CC, CXX; PREFIX, DESTDIR, COMPAT=1 (install); TF=path/to/site-packages/tensorflow (compare);
-# MUTANTS (fuzz).
+# MUTANTS (fuzz); TESTS="name name", some of the programs in capi_tests/ (capi-tests, capi-memcheck, compare).
 
 CARGO ?= cargo
 CC ?= cc
@@ -27,8 +27,8 @@ need_cc = command -v $(CC) >/dev/null || { echo "$(CC) is missing. Install gcc o
 .PHONY: help
 help:
 	@echo "make demo        build the library, run the examples, leave a picture"
-	@echo "make test        all tests: Rust, C (also under valgrind), conformance, damaged graphs, headers, symbols"
-	@echo "make capi-tests  the C tests alone"
+	@echo "make test        all tests: Rust, C (also under valgrind), conformance, damaged graphs, endurance in short, headers, symbols"
+	@echo "make capi-tests  the C tests alone; TESTS=name for one of them"
 	@echo "make compare     the C tests against this library and a TensorFlow wheel: TF=path/to/tensorflow"
 	@echo "make bench       benchmarks"
 	@echo "make endurance   a million runs and all that: nothing grows; a short form is part of make test"

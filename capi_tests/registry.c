@@ -112,6 +112,23 @@ static void kernels(void) {
   TF_DeleteBuffer(of_neg);
 }
 
+/* Switches, loops and calls are listed, too. (The reference has some of their ops for any device, rather than for a CPU.) */
+static void kernels_of_control_flow(void) {
+  const struct {
+    const char *op;
+    int count; /* one for each type that the kernel names, or one for all */
+  } cases[] = {{"Switch", 21}, {"RefSwitch", 21}, {"Merge", 1}, {"Enter", 1}, {"Exit", 1}, {"LoopCond", 1},
+               {"If", 1}, {"StatelessCase", 1}, {"While", 1}, {"For", 1}, {"PartitionedCall", 1},
+               {"RemoteCall", 1}, {"SymbolicGradient", 1}, {"MapDefun", 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    TF_Buffer *kernels = TF_GetRegisteredKernelsForOp(cases[i].op, status);
+    CHECK_OK(status);
+    int count = count_cpu_kernels(pb_view(kernels));
+    if (count != cases[i].count) CHECK_FAIL("%d kernels of %s", count, cases[i].op);
+    TF_DeleteBuffer(kernels);
+  }
+}
+
 /* ---- listeners ---- */
 
 static char heard[256];
@@ -140,4 +157,4 @@ static void listeners(void) {
   TF_DeleteGraph(g);
 }
 
-CASES(CASE(version), CASE(all_ops), CASE(an_op_definition), CASE(no_op_twice), CASE(kernels), CASE(listeners))
+CASES(CASE(version), CASE(all_ops), CASE(an_op_definition), CASE(no_op_twice), CASE(kernels), CASE(kernels_of_control_flow), CASE(listeners))

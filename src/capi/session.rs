@@ -47,7 +47,10 @@ impl TF_SessionOptions {
     pub(crate) fn config(&self) -> Result<SessionConfig> {
         if let Some(address) = self.target.strip_prefix("grpc://") {
             check_address(address)?;
-            return Err(unimplemented_error!("Sessions with target '{}'", self.target));
+            return Err(unimplemented_error!(
+                "Sessions with target '{}' are not implemented: only those of this process are",
+                self.target
+            ));
         }
         let use_tfrt = self.config.experimental.as_ref().is_some_and(|options| options.use_tfrt);
         if !self.target.is_empty() || use_tfrt {

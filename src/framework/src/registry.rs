@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use tfcore_base::{DType, Result, already_exists, invalid, not_found};
+use tfcore_base::{DType, Result, already_exists, internal, invalid, not_found};
 
 use crate::gradient::{Gradient, GradientFn};
 use crate::inference::InferenceContext;
@@ -39,7 +39,8 @@ pub struct KernelDef {
     pub device: DeviceType,
     /// Type attrs and the types that each may have.
     pub constraints: Vec<(&'static str, Vec<DType>)>,
-    pub factory: KernelFactory,
+    /// Nothing where what the op does is up to the executor: switches, loops, calls.
+    pub factory: Option<KernelFactory>,
 }
 
 impl KernelDef {
@@ -168,11 +169,21 @@ impl Registry {
 
     /// Whether the op `name` has a kernel on `device` for nodes with these attrs.
     pub fn has_kernel(&self, device: DeviceType, name: &str, attrs: &Attrs) -> bool {
-        let fits =
-            |kernels: &[KernelDef]| kernels.iter().any(|k| k.device == device && k.matches(attrs));
+        self.any_kernel(name, |def| def.device == device && def.matches(attrs))
+    }
+
+    /// Whether a kernel computes the op `name` on `device` for nodes with these attrs, rather than the executor.
+    pub fn computes(&self, device: DeviceType, name: &str, attrs: &Attrs) -> bool {
+        let has_factory = |def: &KernelDef| def.factory.is_some();
+        self.any_kernel(name, |def| def.device == device && has_factory(def) && def.matches(attrs))
+    }
+
+    fn any_kernel(&self, name: &str, fits: impl Fn(&KernelDef) -> bool) -> bool {
         match self.behaviours.get(name) {
-            Some(behaviour) => fits(&behaviour.kernels),
-            None => self.added.read().get(name).is_some_and(|op| fits(&op.behaviour.kernels)),
+            Some(behaviour) => behaviour.kernels.iter().any(fits),
+            None => {
+                self.added.read().get(name).is_some_and(|op| op.behaviour.kernels.iter().any(fits))
+            }
         }
     }
 
@@ -220,7 +231,8 @@ impl Registry {
     ) -> Result<Box<dyn Kernel>> {
         let kernels = self.kernels(&init.op.name);
         match kernels.iter().find(|def| def.device == device && def.matches(init.attrs)) {
-            Some(def) => (def.factory)(init),
+            Some(KernelDef { factory: Some(factory), .. }) => factory(init),
+            Some(_) => Err(internal!("Op '{}' is the executor's", init.op.name)),
             None => Err(no_kernel(init, &kernels)),
         }
     }
@@ -304,7 +316,13 @@ impl OpEntry<'_> {
         constraints: Vec<(&'static str, Vec<DType>)>,
         factory: impl Fn(&KernelInit<'_>) -> Result<Box<dyn Kernel>> + Send + Sync + 'static,
     ) -> Self {
-        self.kernel(KernelDef { device: DeviceType::Cpu, constraints, factory: Arc::new(factory) })
+        let factory: Option<KernelFactory> = Some(Arc::new(factory));
+        self.kernel(KernelDef { device: DeviceType::Cpu, constraints, factory })
+    }
+
+    /// A CPU kernel that is the executor's, for nodes that meet several type constraints.
+    pub fn by_executor(self, constraints: Vec<(&'static str, Vec<DType>)>) -> Self {
+        self.kernel(KernelDef { device: DeviceType::Cpu, constraints, factory: None })
     }
 
     /// A CPU kernel that needs nothing of its node: a function.

@@ -234,18 +234,14 @@ fn const_value(node: &Node) -> Option<Tensor> {
 fn is_foldable(graph: &Graph, node: &Node) -> bool {
     let has_refs =
         || node.input_dtypes.iter().chain(&node.output_dtypes).any(|dtype| dtype.is_ref());
-    let control = node.is_merge()
-        || node.is_next_iteration()
-        || matches!(&*node.op.name, "Switch" | "Enter" | "Exit" | "LoopCond");
     // Its default is no constant: it may be fed.
     let feedable = &*node.op.name == "PlaceholderWithDefault";
     !node.op.is_stateful
         && !node.inputs.is_empty()
-        && !control
         && !feedable
         && !has_refs()
         && node.output_dtypes.iter().all(|dtype| dtype.is_plain() || *dtype == DType::STRING)
-        && graph.registry().has_kernel(DeviceType::Cpu, &node.op.name, &node.attrs)
+        && graph.registry().computes(DeviceType::Cpu, &node.op.name, &node.attrs)
 }
 
 /// The value of `Shape`, `Rank` and `Size` of an input whose static shape tells it, of one element of such a

@@ -3,46 +3,59 @@
 //! Shape functions do not look into the functions; they know what the inputs and the `output_shapes`
 //! attrs tell.
 
-use tfcore_base::{DType, Result, invalid};
-use tfcore_framework::{InferenceContext, Registry, shape_fns, truth};
+use tfcore_base::{DType, Result, internal, invalid};
+use tfcore_framework::{InferenceContext, OpContext, Registry, shape_fns, truth};
 use tfcore_tensor::{PartialShape, Tensor};
 
 pub(crate) fn register(r: &mut Registry) {
     // PartitionedCall(args: Tin, f) -> output: Tout
-    r.ops(
-        ["PartitionedCall", "StatefulPartitionedCall", "RemoteCall", "TPUPartitionedCall"],
-        |op| {
-            op.shape(shape_fns::unknown);
-        },
-    );
+    r.ops(["PartitionedCall", "StatefulPartitionedCall", "RemoteCall"], |op| {
+        op.shape(shape_fns::unknown).by_executor(Vec::new());
+    });
+    r.op("TPUPartitionedCall").shape(shape_fns::unknown);
     // For(start: int32, limit: int32, delta: int32, input: T, body) -> output: T
-    r.op("For").shape(shape_fns::unknown);
+    r.op("For").shape(shape_fns::unknown).by_executor(Vec::new());
+    // _ListToArray(input: Tin) -> output: N * T, and the other way round
     r.ops(["_ListToArray", "_ArrayToList"], |op| {
-        op.shape(shape_fns::unknown);
+        op.shape(shape_fns::unknown).compute(pass_on);
     });
     // SymbolicGradient(input: Tin, f) -> output: Tout
-    r.op("SymbolicGradient").shape(gradient_shape);
+    r.op("SymbolicGradient").shape(gradient_shape).by_executor(Vec::new());
     // If(cond: Tcond, input: Tin, then_branch, else_branch, output_shapes) -> output: Tout
     r.ops(["If", "StatelessIf", "Case", "StatelessCase"], |op| {
-        op.shape(|ctx| set_declared_shapes(ctx).map(drop));
+        op.shape(|ctx| set_declared_shapes(ctx).map(drop)).by_executor(Vec::new());
     });
-    r.op("_If").shape(shape_fns::unknown);
+    r.op("_If").shape(shape_fns::unknown).by_executor(Vec::new());
     // While(input: T, cond, body, output_shapes) -> output: T
     r.ops(["While", "StatelessWhile"], |op| {
         op.shape(|ctx| match set_declared_shapes(ctx)? {
             true => Ok(()),
             false => inputs_to_outputs(ctx),
-        });
+        })
+        .by_executor(Vec::new());
     });
-    r.op("_While").shape(inputs_to_outputs);
+    r.op("_While").shape(inputs_to_outputs).by_executor(Vec::new());
     // MapDefun(arguments: Targuments, captured_inputs: Tcaptured, f, output_shapes) -> output: output_types
-    r.op("MapDefun").shape(map_shape);
+    r.op("MapDefun").shape(map_shape).by_executor(Vec::new());
     // ToBool(input: T) -> output: bool
     r.op("ToBool").shape(shape_fns::scalar).compute(|ctx| {
         let value = Tensor::scalar(truth(ctx.input(0)?)?);
         ctx.set_output(0, value);
         Ok(())
     });
+}
+
+/// Hands on as many values as there are outputs.
+fn pass_on(ctx: &mut OpContext<'_>) -> Result<()> {
+    let (inputs, outputs) = (ctx.num_inputs(), ctx.num_outputs());
+    if inputs != outputs {
+        return Err(internal!("#inputs != #outputs : {inputs} vs. {outputs}"));
+    }
+    for index in 0..inputs {
+        let value = ctx.take_input(index)?;
+        ctx.try_set_output(index, value)?;
+    }
+    Ok(())
 }
 
 /// Takes the shapes from attr `output_shapes`; false if it is empty.
