@@ -46,11 +46,17 @@ fn find(name: &str) -> Option<usize> {
     loop {
         // An empty slot, of which there are many, ends the search.
         let position = index::POSITIONS[slot].checked_sub(1)?.into();
-        if name_at(position) == name {
+        if is_named(position, name) {
             return Some(position);
         }
         slot = (slot + 1) % SLOTS;
     }
+}
+
+/// Whether the op at `position` has this name. It is compared in place: looking for its end takes longer.
+fn is_named(position: usize, name: &str) -> bool {
+    let rest = entry(position).as_bytes()[KEYWORD.len()..].strip_prefix(name.as_bytes());
+    rest.is_some_and(|rest| rest.first() == Some(&b'\n'))
 }
 
 fn name_at(position: usize) -> &'static str {
@@ -101,7 +107,7 @@ mod tests {
         for name in names() {
             assert_eq!(&*get(name).unwrap().name, name);
         }
-        for name in ["", "NoSuchOp", "add", "AddV", "AddV22", "op Add", "Add\n"] {
+        for name in ["", "NoSuchOp", "add", "AddV", "AddV22", "op Add", "Add\n", "NoOp\n"] {
             assert!(get(name).is_none(), "{name}");
         }
     }
