@@ -154,6 +154,66 @@ static void results_are_as_many_as_declared(void) {
   TF_DeleteGraph(g);
 }
 
+/* The function `name` of x and u: op(x), and op(u) as a second result if it is asked for. */
+static void add_function_of_two(TF_Graph *g, const char *name, const char *op, bool reads_both) {
+  TF_Graph *body = TF_NewGraph();
+  TF_Output in[] = {output(placeholder(body, TF_FLOAT, "x"), 0), output(placeholder(body, TF_FLOAT, "u"), 0)};
+  TF_Output out[] = {output(unary(body, op, in[0], "y"), 0), output(unary(body, op, in[1], "z"), 0)};
+  add_function(g, function_of(body, name, 2, in, reads_both ? 2 : 1, out));
+  TF_DeleteGraph(body);
+}
+
+/* What only an argument needs that no function reads does not run: u has no value. */
+static void unread_arguments_need_no_value(void) {
+  TF_Graph *g = TF_NewGraph();
+  add_function_of_two(g, "First", "Neg", false);
+  add_function_of_two(g, "Both", "Neg", true);
+  TF_Graph *outer = TF_NewGraph();
+  add_function_of_two(outer, "First", "Neg", false);
+  TF_Output in[] = {output(placeholder(outer, TF_FLOAT, "x"), 0), output(placeholder(outer, TF_FLOAT, "u"), 0)};
+  TF_Output inner = output(binary(outer, "First", in[0], in[1], "inner"), 0);
+  add_function(g, function_of(outer, "Outer", 2, in, 1, &inner));
+  TF_DeleteGraph(outer);
+  TF_Output x = output(placeholder(g, TF_FLOAT, "x"), 0), u = output(placeholder(g, TF_FLOAT, "u"), 0);
+  const TF_DataType dtypes[] = {TF_FLOAT, TF_FLOAT};
+  TF_Output args[] = {x, u}, yes = output(constant(g, tensor_of(TF_BOOL, NULL, 0, "\1", 1), "yes"), 0);
+  static const char *const calls[][3] = {{"direct", "First", NULL},          {"nested", "Outer", NULL},
+                                         {"call", "PartitionedCall", "First"}, {"if", "If", "First"},
+                                         {"lowered", "If", "First"},           {"both", "PartitionedCall", "Both"}};
+  const int count = sizeof calls / sizeof *calls;
+  TF_Operation *ops[6];
+  for (int i = 0; i < count; i++) {
+    const char *name = calls[i][0], *op = calls[i][1], *function = calls[i][2];
+    bool is_if = strcmp(op, "If") == 0, is_both = strcmp(name, "both") == 0;
+    TF_OperationDescription *desc = TF_NewOperation(g, op, name);
+    if (is_if) TF_AddInput(desc, yes);
+    if (function == NULL) {
+      TF_AddInput(desc, x);
+      TF_AddInput(desc, u);
+    } else {
+      TF_AddInputList(desc, args, 2);
+      TF_SetAttrTypeList(desc, "Tout", dtypes, is_both ? 2 : 1);
+      TF_SetAttrFuncName(desc, is_if ? "then_branch" : "f", function, strlen(function));
+      if (is_if) TF_SetAttrFuncName(desc, "else_branch", function, strlen(function));
+      if (strcmp(name, "lowered") == 0) TF_SetAttrBool(desc, "_lower_using_switch_merge", true);
+    }
+    ops[i] = finish(desc);
+  }
+  TF_Session *session = new_session(g);
+  for (int i = 0; i < count; i++) {
+    TF_Tensor *y = try_fetch_with(session, x, f32_scalar(3), output(ops[i], 0));
+    if (i < count - 1) {
+      CHECK_OK(status);
+      CHECK(is_f32(y, 1, (float[]){-3}));
+      TF_DeleteTensor(y);
+    } else {
+      CHECK_ERROR(status, TF_INVALID_ARGUMENT, "You must feed a value for placeholder tensor 'u' with dtype float");
+    }
+  }
+  delete_session(session);
+  TF_DeleteGraph(g);
+}
+
 static void functions_that_call_themselves(void) {
   if (!is_tfcore()) return; /* the reference runs out of stack */
   TF_Function *inner = unary_function("F", "Neg");
@@ -236,4 +296,4 @@ static void errors_tell_the_caller(void) {
 
 CASES(CASE(shapes_go_through_calls), CASE(constants_go_through_calls),
       CASE(a_call_is_refused_if_the_body_cannot_be), CASE(calls_run), CASE(results_are_as_many_as_declared),
-      CASE(functions_that_call_themselves), CASE(errors_tell_the_caller))
+      CASE(unread_arguments_need_no_value), CASE(functions_that_call_themselves), CASE(errors_tell_the_caller))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tfcore_base::{DType, Error, Result, internal, invalid};
-use tfcore_framework::{Attrs, Outputs, Value, missing_output, truth, wrong_output_dtype};
+use tfcore_framework::{Attrs, Func, Outputs, Value, missing_output, truth, wrong_output_dtype};
 use tfcore_graph::Node;
 use tfcore_tensor::{TString, Tensor};
 
@@ -282,6 +282,28 @@ fn check_arity(function: &Function, node: &Node) -> Result<()> {
             plan.arg_dtypes.len()
         )),
         _ => Ok(()),
+    }
+}
+
+/// The functions that `node` may call, each at most once, with its inputs from the one of this number on.
+pub(crate) fn called_functions(
+    node: &Node,
+    planner: &Planner<'_>,
+) -> Option<(Vec<Arc<Function>>, usize)> {
+    let function =
+        |func: &Func| planner.functions.get(&func.name, &func.attrs, planner.call_site(node));
+    let named = |attr: &str| node.attrs.func(attr).ok().map(function);
+    match &*node.op.name {
+        "PartitionedCall" | "StatefulPartitionedCall" => Some((vec![named("f")?], 0)),
+        "If" | "StatelessIf" => Some((vec![named("else_branch")?, named("then_branch")?], 1)),
+        "Case" | "StatelessCase" => {
+            Some((node.attrs.funcs("branches").ok()?.iter().map(function).collect(), 1))
+        }
+        name if planner.functions.contains(name) => {
+            let function = planner.functions.get(name, &node.attrs, planner.call_site(node));
+            Some((vec![function], 0))
+        }
+        _ => None,
     }
 }
 

@@ -13,6 +13,7 @@ use crate::control::Loop;
 use crate::place::{CallSite, Placement, Placer};
 use crate::plan::Plan;
 use crate::planner::{self, Kernels, Planner};
+use crate::unread::read_args;
 
 /// So many functions, each called by the one before, are planned together with the first; those beyond when they are
 /// called, so that a chain of thousands needs no stack of thousands.
@@ -60,6 +61,8 @@ pub(crate) struct Function {
     /// The body, instantiated once: kernels belong to its nodes.
     parts: OnceLock<Arc<Parts>>,
     plan: OnceLock<Arc<Plan>>,
+    /// Which arguments the body reads.
+    reads: OnceLock<Vec<bool>>,
 }
 
 impl Functions {
@@ -92,6 +95,15 @@ impl Functions {
         let new: Vec<_> = new.cloned().collect();
         known.derived.extend(new);
         known.add_derived(&self.registry);
+    }
+
+    pub(crate) fn registry(&self) -> &Arc<Registry> {
+        &self.registry
+    }
+
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.library.read().functions.is_empty()
     }
 
     pub(crate) fn contains(&self, name: &str) -> bool {
@@ -157,6 +169,7 @@ impl Functions {
                 kernels: Mutex::default(),
                 parts: OnceLock::new(),
                 plan: OnceLock::new(),
+                reads: OnceLock::new(),
             })
         });
         instance.clone()
@@ -206,10 +219,28 @@ impl Function {
         functions: &Arc<Functions>,
         callers: &[usize],
     ) -> Result<()> {
-        if callers.len() < MAX_EAGER_DEPTH && !callers.contains(&self.address()) {
+        if self.goes_with(callers) {
             self.plan(functions, callers)?;
         }
         Ok(())
+    }
+
+    fn goes_with(&self, callers: &[usize]) -> bool {
+        callers.len() < MAX_EAGER_DEPTH && !callers.contains(&self.address())
+    }
+
+    /// Which arguments the body reads; nothing where that is not known.
+    pub(crate) fn reads(&self, functions: &Arc<Functions>, callers: &[usize]) -> &[bool] {
+        if let Some(known) = self.reads.get() {
+            return known;
+        }
+        if !self.goes_with(callers) {
+            return &[];
+        }
+        let callers = self.callers(callers);
+        let find = |parts: &Arc<Parts>| read_args(&self.planner(functions, parts, &callers), parts);
+        // What is wrong with the function is reported when it is planned.
+        self.parts(functions).and_then(find).map_or(&[], |read| self.reads.get_or_init(|| read))
     }
 
     /// What stands for the function in a list of callers.

@@ -35,6 +35,7 @@ mod retval;
 mod scalars;
 mod session;
 mod trace;
+mod unread;
 
 pub use config::SessionConfig;
 pub use control::Inputs;

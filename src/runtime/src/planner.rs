@@ -20,6 +20,7 @@ use crate::place::{CallSite, Placement};
 use crate::plan::{Action, Body, Dependencies, Gear, Plan, PlanNode, RefInput};
 use crate::prune::needed_nodes;
 use crate::scalars::ScalarGroups;
+use crate::unread::without_unread;
 
 /// Kernels by node: a node has one kernel, whichever plans it is in, because kernels may hold state.
 pub(crate) type Kernels = Mutex<HashMap<NodeId, Arc<dyn Kernel>>>;
@@ -50,11 +51,29 @@ impl<'p> Planner<'p> {
         targets: &[NodeId],
     ) -> Result<Plan> {
         let order = needed_nodes(self.nodes, args, results, targets)?;
-        self.plan_nodes(&order, args, results)
+        self.plan_needed(&order, args, results, targets)
     }
 
-    /// As [`Planner::plan`], for nodes that are in an order in which they can run.
-    pub(crate) fn plan_nodes(
+    /// As [`Planner::plan`], where the needed nodes are known.
+    pub(crate) fn plan_needed(
+        &self,
+        order: &[NodeId],
+        args: &[OutputRef],
+        results: &[OutputRef],
+        targets: &[NodeId],
+    ) -> Result<Plan> {
+        match without_unread(self, order) {
+            None => self.plan_nodes(order, args, results),
+            Some(nodes) => {
+                let order = needed_nodes(&nodes, args, results, targets)?;
+                let planner: Planner<'_> = Planner { nodes: &nodes, ..*self };
+                planner.plan_nodes(&order, args, results)
+            }
+        }
+    }
+
+    /// A plan of nodes that are in an order in which they can run.
+    fn plan_nodes(
         &self,
         order: &[NodeId],
         args: &[OutputRef],

@@ -442,7 +442,7 @@ impl Session {
         };
         let mut plan = match is_partial {
             true => planner.plan_partial(&order, feeds, fetches)?,
-            false => planner.plan_nodes(&order, feeds, fetches)?,
+            false => planner.plan_needed(&order, feeds, fetches, targets)?,
         };
         plan.retvals = Retval::all(&nodes, fetches);
         Ok(self.plans.write().entry(signature.clone()).or_insert(Arc::new(plan)).clone())
