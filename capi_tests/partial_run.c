@@ -387,13 +387,7 @@ static void limit_calls(int64_t ms) {
   delete_session(session);
   Pb config = {0};
   pb_int(&config, 11, ms); /* operation_timeout_in_ms */
-  TF_SessionOptions *options = TF_NewSessionOptions();
-  TF_SetConfig(options, config.data, config.length, status);
-  free(config.data);
-  CHECK_OK(status);
-  session = TF_NewSession(graph, options, status);
-  TF_DeleteSessionOptions(options);
-  CHECK_OK(status);
+  session = configured_session(graph, config);
 }
 
 static void time_limit_of_the_session(void) {

@@ -198,4 +198,16 @@ static inline bool pb_find_node(PbView graph, const char *name, PbView *node) {
   return false;
 }
 
+/* A session with this ConfigProto, which is freed. */
+static inline TF_Session *configured_session(TF_Graph *g, Pb config) {
+  TF_SessionOptions *options = TF_NewSessionOptions();
+  TF_SetConfig(options, config.data, config.length, status);
+  CHECK_OK(status);
+  free(config.data);
+  TF_Session *session = TF_NewSession(g, options, status);
+  TF_DeleteSessionOptions(options);
+  CHECK_OK(status);
+  return session;
+}
+
 #endif

@@ -18,14 +18,7 @@ static TF_Session *session_on(TF_Graph *g, int cpus, bool soft) {
   pb_int(&rewriter, 19, 1); /* disable_meta_optimizer */
   pb_message(&graph, 10, rewriter);
   pb_message(&config, 10, graph);
-  TF_SessionOptions *options = TF_NewSessionOptions();
-  TF_SetConfig(options, config.data, config.length, status);
-  CHECK_OK(status);
-  free(config.data);
-  TF_Session *session = TF_NewSession(g, options, status);
-  TF_DeleteSessionOptions(options);
-  CHECK_OK(status);
-  return session;
+  return configured_session(g, config);
 }
 
 /* Runs with partition graphs and step stats wanted; returns the RunMetadata, or NULL after an error. */
@@ -268,13 +261,7 @@ static void log_of_placement(void) {
   TF_Operation *a = unary(g, "Neg", output(one, 0), "a");
   Pb config = {0};
   pb_int(&config, 8, 1); /* log_device_placement */
-  TF_SessionOptions *options = TF_NewSessionOptions();
-  TF_SetConfig(options, config.data, config.length, status);
-  CHECK_OK(status);
-  free(config.data);
-  TF_Session *session = TF_NewSession(g, options, status);
-  TF_DeleteSessionOptions(options);
-  CHECK_OK(status);
+  TF_Session *session = configured_session(g, config);
 #define CPU_0 "/job:localhost/replica:0/task:0/device:CPU:0\n"
   char text[1024];
   fetch_with_output(session, output(a, 0), text, sizeof text);

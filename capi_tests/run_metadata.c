@@ -45,14 +45,7 @@ static TF_Session *session_with(int build, int after_runs, int devices) {
   pb_int(&graph_options, 4, build);
   pb_int(&graph_options, 9, after_runs);
   pb_message(&config, 10, graph_options);
-  TF_SessionOptions *options = TF_NewSessionOptions();
-  TF_SetConfig(options, config.data, config.length, status);
-  CHECK_OK(status);
-  free(config.data);
-  TF_Session *session = TF_NewSession(graph, options, status);
-  TF_DeleteSessionOptions(options);
-  CHECK_OK(status);
-  return session;
+  return configured_session(graph, config);
 }
 
 /* Fetches z:0 and split:0. */

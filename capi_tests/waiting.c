@@ -27,16 +27,10 @@ static void open_session(void) {
   TF_AddInput(desc, output(queue.queue, 0));
   TF_AddInputList(desc, &all, 1);
   fill = finish(desc);
-  TF_SessionOptions *options = TF_NewSessionOptions();
   Pb config = {0};
   pb_int(&config, 2, 1); /* intra_op_parallelism_threads */
   pb_int(&config, 5, 1); /* inter_op_parallelism_threads */
-  TF_SetConfig(options, config.data, config.length, status);
-  free(config.data);
-  CHECK_OK(status);
-  session = TF_NewSession(graph, options, status);
-  TF_DeleteSessionOptions(options);
-  CHECK_OK(status);
+  session = configured_session(graph, config);
 }
 
 static void close_session(void) {
