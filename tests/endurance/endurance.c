@@ -81,11 +81,12 @@ static void delete_sample(Sample s) {
   TF_DeleteGraph(s.graph);
 }
 
+enum { ALONE = 3 }; /* entries of /proc/self/task: this thread, "." and ".." */
+
 /* With the last session its threads are gone; the system takes a moment to say so. */
 static void threads_are_gone(void) {
-  const int alone = 3; /* this thread, "." and ".." */
-  for (int i = 0; i < 1000 && count_entries("/proc/self/task") > alone; i++) sleep_ms(1);
-  CHECK_INT(count_entries("/proc/self/task"), alone);
+  for (int i = 0; i < 1000 && count_entries("/proc/self/task") > ALONE; i++) sleep_ms(1);
+  CHECK_INT(count_entries("/proc/self/task"), ALONE);
 }
 
 static void end_sample(void) {
@@ -243,6 +244,30 @@ static void deadlines(void) {
   printf("%-16s %8d times, %6.2f ms late at worst\n", "deadlines", rounds, worst);
   /* A machine with other things to do may keep a thread from running. */
   CHECK(late * 20 <= rounds);
+  end_sample();
+}
+
+/* ---- one thread ---- */
+
+/* A session that is asked for one thread makes none, whatever there is to share; one that is asked for two does. */
+static void as_many_threads_as_asked_for(void) {
+  sample = new_sample();
+  delete_session(sample.session);
+  for (int asked = 1; asked <= 2; asked++) {
+    Pb config = {0};
+    pb_int(&config, 2, asked); /* intra_op_parallelism_threads */
+    pb_int(&config, 5, asked); /* inter_op_parallelism_threads */
+    sample.session = configured_session(sample.graph, config);
+    const int64_t count = 1 << 20;
+    for (int i = 0; i < 20; i++) {
+      TF_Tensor *x = TF_AllocateTensor(TF_FLOAT, &count, 1, (size_t)count * sizeof(float));
+      memset(TF_TensorData(x), 0, TF_TensorByteSize(x));
+      TF_DeleteTensor(fetch_with(sample.session, output(sample.x, 0), x, output(sample.y, 0)));
+    }
+    CHECK((count_entries("/proc/self/task") == ALONE) == (asked == 1));
+    if (asked == 1) delete_session(sample.session);
+  }
+  printf("%-16s done\n", "one thread");
   end_sample();
 }
 
@@ -428,8 +453,8 @@ static void after_a_fork(void) {
 
 int main(int argc, char **argv) {
   static const Case cases[] = {CASE(runs), CASE(sessions), CASE(graphs), CASE(failing_runs), CASE(cancelled_runs),
-                               CASE(partial_runs), CASE(closed_sessions), CASE(deadlines), CASE(threads),
-                               CASE(after_a_fork)};
+                               CASE(partial_runs), CASE(closed_sessions), CASE(deadlines),
+                               CASE(as_many_threads_as_asked_for), CASE(threads), CASE(after_a_fork)};
   if (argc > 1) divisor = atoi(argv[1]) > 0 ? atoi(argv[1]) : 1;
   return run_cases(cases, sizeof cases / sizeof *cases, argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv);
 }
