@@ -1,5 +1,5 @@
 # Everything there is to do with this project, in one word each. `make` alone lists it.
-# Variables: CARGO, CC, CXX; PREFIX, DESTDIR, COMPAT=1 (install); TF=path/to/site-packages/tensorflow (compare);
+# Variables: CARGO, CC, CXX; PREFIX, LIBDIR, INCLUDEDIR, DESTDIR, STATIC=0, COMPAT=1 (install, uninstall); TF=path/to/site-packages/tensorflow (compare);
 # MUTANTS (fuzz); TESTS="name name", some of the programs in capi_tests/ (capi-tests, capi-memcheck, compare).
 
 CARGO ?= cargo
@@ -34,9 +34,10 @@ help:
 	@echo "make endurance   a million runs and all that: nothing grows; a short form is part of make test"
 	@echo "make loom        what threads do to each other, in every order that loom can think of"
 	@echo "make fuzz        MUTANTS=100000 damaged graphs, and the tests that feed damaged bytes to the parsers"
-	@echo "make install     PREFIX=/usr/local; COMPAT=1 adds the names of TensorFlow's libraries"
+	@echo "make install     PREFIX=/usr/local, LIBDIR; STATIC=0 leaves libtfcore.a out; COMPAT=1 adds the names of TensorFlow's libraries"
+	@echo "make uninstall   removes what install with the same variables has written"
 	@echo "make headers     write include/ anew"
-	@echo "make lint        formatting, clippy, what the documents say"
+	@echo "make lint        formatting, clippy, imports, what the documents say"
 	@echo "make clean       remove what was built"
 
 # ---- the library ----
@@ -67,20 +68,31 @@ $(RELEASE)/lib/libtfcore.so.2: | release
 
 # ---- tests ----
 
-.PHONY: test cargo-test capi-tests capi-memcheck conformance mutate-check endurance-check headers-check symbols-check
-test: cargo-test capi-tests capi-memcheck conformance mutate-check endurance-check headers-check symbols-check
+.PHONY: test cargo-test capi-tests capi-memcheck conformance mutate-check endurance-check headers-check symbols-check install-check
+test: cargo-test capi-tests capi-memcheck conformance mutate-check endurance-check headers-check symbols-check install-check
 	@echo "all tests passed"
 
 cargo-test:
 	@$(need_cargo)
 	$(CARGO) test --workspace
 
+# Plug-ins that tests load: the example and those of the tests. They name no library: the program that loads them has the
+# functions.
+PLUGINS := $(patsubst %.c,$(BUILD)/plugin/lib%.so,$(notdir $(wildcard examples_c/plugin/*.c capi_tests/plugins/*.c)))
+
+vpath %.c examples_c/plugin capi_tests/plugins
+
+$(BUILD)/plugin/lib%.so: %.c $(HEADERS:%=include/%)
+	@$(need_cc)
+	@mkdir -p $(@D)
+	$(CC) -std=gnu11 -O2 -Wall -Wextra -Werror -shared -fPIC -Iinclude $< -o $@
+
 # Runs programs one by one: $(call run_all,names,directory,prefix of the command).
 define run_all
 @for name in $(1); do printf '%-10s ' $$name; $(3) $(2)/$$name || exit 1; done
 endef
 
-capi-tests: $(TESTS:%=$(DEBUG)/capi/%)
+capi-tests: $(PLUGINS) $(TESTS:%=$(DEBUG)/capi/%)
 	$(call run_all,$(TESTS),$(DEBUG)/capi)
 
 $(DEBUG)/capi/%: capi_tests/%.c $(TEST_HEADERS) $(DEBUG)/lib/libtfcore.so.2
@@ -91,11 +103,11 @@ $(DEBUG)/capi/%: capi_tests/%.c $(TEST_HEADERS) $(DEBUG)/lib/libtfcore.so.2
 ifneq ($(shell command -v valgrind),)
 # One thread runs at a time: without fair turns one that is busy keeps the others from theirs.
 MEMCHECK := valgrind -q --fair-sched=yes --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite --show-leak-kinds=definite
-capi-memcheck: $(TESTS:%=$(DEBUG)/capi/%)
+capi-memcheck: $(PLUGINS) $(TESTS:%=$(DEBUG)/capi/%)
 	@echo "under valgrind:"
 	$(call run_all,$(TESTS),$(DEBUG)/capi,$(MEMCHECK))
 else
-capi-memcheck: $(TESTS:%=$(DEBUG)/capi-asan/%)
+capi-memcheck: $(PLUGINS) $(TESTS:%=$(DEBUG)/capi-asan/%)
 	@echo "with the address sanitizer:"
 	$(call run_all,$(TESTS),$(DEBUG)/capi-asan)
 endif
@@ -143,14 +155,36 @@ headers-check:
 symbols-check: release
 	tools/symbols/check.sh $(RELEASE)/lib/libtfcore.so.2
 
+# Installed without cargo, used as TensorFlow, and removed without a trace.
+install-check: release
+	@to="$(BUILD)/installed"; rm -rf $$to && mkdir -p $$to && \
+	  $(MAKE) -s install CARGO=false PREFIX=$(abspath $(BUILD))/installed LIBDIR=$(abspath $(BUILD))/installed/lib64 COMPAT=1 && \
+	  $(CC) examples_c/hello_tf.c -I$$to/include -L$$to/lib64 -ltensorflow -o $$to/hello && \
+	  readelf -d $$to/hello | grep -q 'NEEDED.*\[libtensorflow\.so\.2\]' && \
+	  LD_LIBRARY_PATH=$$to/lib64 $$to/hello >/dev/null && rm $$to/hello && \
+	  $(MAKE) -s uninstall PREFIX=$(abspath $(BUILD))/installed LIBDIR=$(abspath $(BUILD))/installed/lib64 && \
+	  test -z "$$(find $$to ! -type d)" || { echo "install-check failed"; exit 1; }
+	@echo "installed, used in the place of TensorFlow, and removed"
+
 # ---- side by side with TensorFlow ----
 
 REFERENCE := $(BUILD)/reference
 
 .PHONY: compare reference
-compare: reference capi-tests $(TESTS:%=$(REFERENCE)/%)
+compare: reference capi-tests $(TESTS:%=$(REFERENCE)/%) exchange
 	@echo "against TensorFlow:"
 	$(call run_all,$(TESTS),$(REFERENCE),TF_CPP_MIN_LOG_LEVEL=3 TF_ENABLE_ONEDNN_OPTS=0)
+	TF=$(TF) $(CARGO) test -q -p tfcore-headers bindings_agree -- --nocapture
+
+# Checkpoints that one library writes the other reads, and the files of both are the same.
+.PHONY: exchange
+exchange: reference $(DEBUG)/capi/exchange $(REFERENCE)/exchange
+	@rm -rf $(BUILD)/exchange && mkdir -p $(BUILD)/exchange
+	@for program in $(DEBUG)/capi $(REFERENCE) $(DEBUG)/capi; do \
+	  EXCHANGE=$(BUILD)/exchange TF_CPP_MIN_LOG_LEVEL=3 $$program/exchange || exit 1; \
+	done
+	@cd $(BUILD)/exchange && for file in tfcore*; do cmp $$file tensorflow$${file#tfcore} || exit 1; done
+	@echo "checkpoints of both libraries are the same, byte for byte"
 
 reference:
 	@test -e "$(TF)/libtensorflow_cc.so.2" || { \
@@ -166,7 +200,7 @@ $(REFERENCE)/%: capi_tests/%.c $(TEST_HEADERS) | reference
 
 EXAMPLES := hello_tf linear segment
 
-.PHONY: demo examples bench endurance loom fuzz headers lint docs-check clean
+.PHONY: demo examples bench endurance loom fuzz headers lint docs-check layers-check clean
 demo:
 	@echo "[1/4] building the library"
 	@$(MAKE) --no-print-directory -s examples
@@ -214,7 +248,7 @@ headers:
 	@$(need_cargo)
 	$(CARGO) run -p tfcore-headers
 
-lint: docs-check
+lint: docs-check layers-check
 	@$(need_cargo)
 	$(CARGO) fmt --all -- --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
@@ -222,28 +256,66 @@ lint: docs-check
 docs-check:
 	.ci/docs
 
+# No circle of imports between the files of a crate.
+LAYERED := framework graph plan runtime
+layers-check:
+	@$(need_cargo)
+	$(CARGO) run -q -p tfcore-layers -- $(LAYERED:%=src/%/src/lib.rs)
+
 clean:
 	rm -rf $(BUILD)
 	-$(CARGO) clean
 
 # ---- installation ----
 
-LIBDIR := $(DESTDIR)$(PREFIX)/lib
-INCLUDEDIR := $(DESTDIR)$(PREFIX)/include
+# Directories as programs see them; DESTDIR goes before them where files are written.
+LIBDIR ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+TO_LIB = $(DESTDIR)$(LIBDIR)
+TO_INCLUDE = $(DESTDIR)$(INCLUDEDIR)
+STATIC ?= 1
 COMPAT_LIBRARIES := libtensorflow libtensorflow_cc libtensorflow_framework
-COMPAT_NAMES := $(COMPAT_LIBRARIES:%=%.so) $(COMPAT_LIBRARIES:%=%.so.2)
 
-.PHONY: install
-install: release
-	mkdir -p $(LIBDIR)/pkgconfig $(INCLUDEDIR)
-	install -m 755 $(TARGET)/release/libtfcore.so $(LIBDIR)/libtfcore.so.2
-	ln -sf libtfcore.so.2 $(LIBDIR)/libtfcore.so
-	install -m 644 $(TARGET)/release/libtfcore.a $(LIBDIR)/libtfcore.a
-	cd include && find . -name '*.h' -exec install -D -m 644 {} $(abspath $(INCLUDEDIR))/{} \;
-	printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$${prefix}/lib' 'includedir=$${prefix}/include' '' \
-	  'Name: tfcore' 'Description: TensorFlow C API' 'Version: $(VERSION)' \
-	  'Libs: -L$${libdir} -ltfcore' 'Libs.private: -lpthread -ldl -lm' 'Cflags: -I$${includedir}' \
-	  > $(LIBDIR)/pkgconfig/tfcore.pc
-ifeq ($(COMPAT),1)
-	for name in $(COMPAT_NAMES); do ln -sf libtfcore.so.2 $(LIBDIR)/$$name; done
+# $(call pkg_config,name,library): the file that tells compilers and linkers where things are.
+pkg_config = printf '%s\n' 'prefix=$(PREFIX)' 'libdir=$(LIBDIR)' 'includedir=$(INCLUDEDIR)' '' 'Name: $(1)' \
+  'Description: TensorFlow C API' 'Version: $(VERSION)' 'Libs: -L$${libdir} -l$(2)' 'Libs.private: -lpthread -ldl -lm' \
+  'Cflags: -I$${includedir}' > $(TO_LIB)/pkgconfig/$(1).pc
+
+# A stub for linkers, under the soname of TensorFlow's library: a program linked against it asks the loader for that name, and so
+# runs with either library. A program that opens the stub itself gets our functions, since it is a filter for our library.
+# $(call stub,name)
+stub = nm -D --defined-only $(TARGET)/release/libtfcore.so | awk '$$2 ~ /[TW]/ { print "void " $$3 "(void) { __builtin_trap(); }" }' | \
+  $(CC) -w -fno-builtin -shared -nostdlib -x c - -Wl,-soname,$(1).so.2 -Wl,-F,libtfcore.so.2 -Wl,-rpath,'$$ORIGIN' -o $(TO_LIB)/$(1).so
+
+# Builds only if there is no finished build: root may have neither cargo nor the network.
+.PHONY: install uninstall
+install:
+	@test -f $(TARGET)/release/libtfcore.so || $(MAKE) release
+	mkdir -p $(TO_LIB)/pkgconfig $(TO_INCLUDE)
+	install -m 755 $(TARGET)/release/libtfcore.so $(TO_LIB)/libtfcore.so.2
+	ln -sf libtfcore.so.2 $(TO_LIB)/libtfcore.so
+ifeq ($(STATIC),1)
+	install -m 644 $(TARGET)/release/libtfcore.a $(TO_LIB)/libtfcore.a
 endif
+	for header in $(HEADERS); do install -D -m 644 include/$$header $(TO_INCLUDE)/$$header || exit 1; done
+	$(call pkg_config,tfcore,tfcore)
+ifeq ($(COMPAT),1)
+	@$(need_cc)
+	for name in $(COMPAT_LIBRARIES); do ln -sf libtfcore.so.2 $(TO_LIB)/$$name.so.2 && rm -f $(TO_LIB)/$$name.so || exit 1; done
+	for name in $(COMPAT_LIBRARIES); do $(call stub,$$name) || exit 1; done
+	$(call pkg_config,tensorflow,tensorflow)
+endif
+	@test -n "$(DESTDIR)" || ! command -v ldconfig >/dev/null || test "$$(id -u)" != 0 || ldconfig
+
+# Removes what `install` with the same variables has written. Names of TensorFlow's go only if they are ours.
+uninstall:
+	for name in $(COMPAT_LIBRARIES); do \
+	  if [ "$$(readlink $(TO_LIB)/$$name.so.2)" = libtfcore.so.2 ]; then \
+	    rm -f $(TO_LIB)/$$name.so.2 $(TO_LIB)/$$name.so $(TO_LIB)/pkgconfig/tensorflow.pc; \
+	  fi; \
+	done
+	rm -f $(TO_LIB)/libtfcore.so.2 $(TO_LIB)/libtfcore.so $(TO_LIB)/libtfcore.a $(TO_LIB)/pkgconfig/tfcore.pc
+	rm -f $(HEADERS:%=$(TO_INCLUDE)/%)
+	for directory in $(sort $(foreach header,$(HEADERS),$(filter-out %.h,$(firstword $(subst /, ,$(header)))))); do \
+	  test ! -d $(TO_INCLUDE)/$$directory || find $(TO_INCLUDE)/$$directory -depth -type d -empty -delete; \
+	done

@@ -219,6 +219,23 @@ static void mapping_to_a_bad_output(void) {
   TF_DeleteGraph(g);
 }
 
+/* Targets are found by name, so that one of another graph stands for its namesake. */
+static void mapping_to_another_graph(void) {
+  TF_Graph *g = TF_NewGraph(), *other = TF_NewGraph();
+  TF_Operation *foreign = placeholder(other, TF_INT32, "foreign");
+  TF_ImportGraphDefOptions *options = TF_NewImportGraphDefOptions();
+  TF_ImportGraphDefOptionsAddInputMapping(options, "feed", 0, output(foreign, 0));
+  import_fails(g, sample(), options, TF_INVALID_ARGUMENT, "node 'foreign' in input_map does not exist in graph");
+  TF_Operation *mine = placeholder(g, TF_INT32, "foreign");
+  options = TF_NewImportGraphDefOptions();
+  TF_ImportGraphDefOptionsAddInputMapping(options, "feed", 0, output(foreign, 0));
+  import(g, sample(), options);
+  CHECK_OK(status);
+  CHECK(TF_OperationInput(input(by_name(g, "neg"), 0)).oper == mine);
+  TF_DeleteGraph(other);
+  TF_DeleteGraph(g);
+}
+
 static void control_dependencies(void) {
   TF_Graph *g = TF_NewGraph();
   TF_Operation *first = no_op(g, "first"), *second = no_op(g, "second");
@@ -706,7 +723,8 @@ static void delete_of_unused_options(void) {
 
 CASES(CASE(plain), CASE(empty_graph_def), CASE(prefixes), CASE(name_exists), CASE(name_is_a_scope), CASE(prefix_taken), CASE(unique_names),
       CASE(unique_prefix), CASE(input_mapping), CASE(control_mapping), CASE(input_of_an_absent_node),
-      CASE(mapping_to_a_bad_output), CASE(control_dependencies), CASE(default_device), CASE(option_strings_are_copied),
+      CASE(mapping_to_a_bad_output),
+      CASE(mapping_to_another_graph), CASE(control_dependencies), CASE(default_device), CASE(option_strings_are_copied),
       CASE(return_outputs_and_operations), CASE(bad_return_values), CASE(unused_mappings), CASE(invalid_bytes),
       CASE(bad_nodes), CASE(bad_attrs), CASE(long_cycle), CASE(shapes_are_inferred), CASE(placeholders_of_old_graphs), CASE(versions),
       CASE(defaults_are_filled_in), CASE(nodes_in_any_order), CASE(colocation_follows_the_prefix),

@@ -3,6 +3,12 @@
 
 #include "tensorflow/c/c_api.h"
 #include "tensorflow/c/c_api_experimental.h"
+#include "tensorflow/c/env.h"
+#include "tensorflow/c/experimental/filesystem/filesystem_interface.h"
+#include "tensorflow/c/experimental/grappler/grappler.h"
+#include "tensorflow/c/experimental/next_pluggable_device/c_api.h"
+#include "tensorflow/c/experimental/pluggable_profiler/pluggable_profiler.h"
+#include "tensorflow/c/kernels_experimental.h"
 #include "tensorflow/c/ops.h"
 
 

@@ -4,7 +4,6 @@
 //! decided in the rooms below; `ARCHITECTURE.md` is the map.
 
 pub mod capi;
-mod errno;
 mod ops;
 
 pub use ops::registry;

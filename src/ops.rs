@@ -19,6 +19,8 @@ fn register_all(registry: &mut Registry) {
     tfcore_ops_control::register(registry);
     tfcore_ops_math::register(registry);
     tfcore_ops_image::register(registry);
+    tfcore_ops_linalg::register(registry);
+    tfcore_ops_io::register(registry);
     tfcore_ops_list::register(registry);
     tfcore_ops_nn::register(registry);
     tfcore_ops_queue::register(registry);

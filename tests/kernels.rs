@@ -73,3 +73,15 @@ fn ops_have_the_kernels_of_the_reference() {
     assert!(unlisted.is_empty(), "without a kernel and not listed:\n{}", unlisted.join("\n"));
     assert!(present.is_empty(), "listed as missing, but there:\n{}", present.join("\n"));
 }
+
+#[test]
+fn no_loops_are_compiled_that_no_kernel_needs() {
+    let names = registry().defs();
+    let superfluous: Vec<String> = names
+        .iter()
+        .map(|def| (&def.name, registry().superfluous_types(&def.name)))
+        .filter(|(_, types)| !types.is_empty())
+        .map(|(name, types)| format!("{name} {types:?}"))
+        .collect();
+    assert!(superfluous.is_empty(), "no kernel of the reference has these types: {superfluous:#?}");
+}

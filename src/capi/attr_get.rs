@@ -10,12 +10,13 @@ use tfcore_graph::Node;
 use tfcore_tensor::{PartialShape, Tensor};
 
 use super::graph::TF_Operation;
-use super::handle::{count, get, guard, put, quiet, slice_mut, text, to_int};
+use super::handle::{
+    ArrayMut, BytesMut, CStrIn, Mut, Out, Ref, Status, count, guard, quiet, to_int,
+};
 use super::operation::no_attr;
 use super::tf_attrtype::TF_AttrType;
 use super::tf_buffer::{self, TF_Buffer, fill};
 use super::tf_datatype::TF_DataTypeNumber;
-use super::tf_status::TF_Status;
 use super::tf_tensor::TF_Tensor;
 
 /// What an attribute is and how much room its value needs.
@@ -34,65 +35,43 @@ pub struct TF_AttrMetadata {
 }
 
 /// The node and one of its attrs.
-///
-/// # Safety
-/// `oper` must be null or live, `attr_name` a NUL-terminated string.
-unsafe fn attr(oper: *mut TF_Operation, attr_name: *const c_char) -> Result<(String, AttrValue)> {
-    // SAFETY: as the caller promises.
-    let (oper, name) = unsafe { (get(oper, "oper")?, text(attr_name, "attr_name")?) };
+fn attr(oper: Ref<TF_Operation>, attr_name: CStrIn) -> Result<(String, AttrValue)> {
+    let (oper, name) = (oper.get("oper")?, attr_name.get("attr_name")?);
     let value = oper.node().attrs.get(&name).cloned().ok_or_else(|| no_attr(oper, &name))?;
     Ok((name.into_owned(), value))
 }
 
 /// As [`attr`], for a list.
-///
-/// # Safety
-/// As for [`attr`].
-unsafe fn list(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-) -> Result<(String, Arc<AttrList>)> {
-    // SAFETY: as the caller promises.
-    match unsafe { attr(oper, attr_name)? } {
+fn list(oper: Ref<TF_Operation>, attr_name: CStrIn) -> Result<(String, Arc<AttrList>)> {
+    match attr(oper, attr_name)? {
         (name, AttrValue::List(list)) => Ok((name, list)),
         (name, _) => Err(invalid!("Value for '{name}' is not a list")),
     }
 }
 
 /// Reads a scalar attr of the node with the typed getters of attributes and stores it.
-///
-/// # Safety
-/// The pointers must be null or live.
-unsafe fn store<T>(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    value: *mut T,
-    status: *mut TF_Status,
+fn store<T>(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    mut value: Out<T>,
+    status: Status,
     read: impl FnOnce(&Node, &str) -> Result<T>,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (oper, name) = unsafe { (get(oper, "oper")?, text(attr_name, "attr_name")?) };
+    guard(status, (), || {
+        let (oper, name) = (oper.get("oper")?, attr_name.get("attr_name")?);
         let read = read(&oper.node(), &name)?;
-        // SAFETY: as the caller promises.
-        unsafe { put(value, read, "value") }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+        value.put(read, "value")
+    })
 }
 
 /// Stores the first `max` items.
-///
-/// # Safety
-/// `values` must be writable for `max` elements.
-unsafe fn store_items<T>(
+pub(super) fn store_items<T>(
     items: impl ExactSizeIterator<Item = T>,
-    values: *mut T,
+    mut values: ArrayMut<T>,
     max: c_int,
 ) -> Result<()> {
     let len = items.len().min(count(max, "max_values")?);
-    // SAFETY: as the caller promises.
-    let values = unsafe { slice_mut(values, len, "values")? };
+    let values = values.get(len, "values")?;
     for (out, item) in values.iter_mut().zip(items) {
         *out = item;
     }
@@ -101,33 +80,26 @@ unsafe fn store_items<T>(
 
 /// Reads a list attr of the node and stores its first `max` items; `items` yields those of a list of
 /// the right type.
-///
-/// # Safety
-/// `oper` and `status` must be null or live, `values` writable for `max` elements.
-unsafe fn store_list<T>(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    values: *mut T,
+fn store_list<T>(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    values: ArrayMut<T>,
     max: c_int,
-    status: *mut TF_Status,
+    status: Status,
     item_type: &str,
     items: impl FnOnce(&AttrList) -> Option<Vec<T>>,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (name, list) = unsafe { list(oper, attr_name)? };
+    guard(status, (), || {
+        let (name, list) = list(oper, attr_name)?;
         let items = match &*list {
             AttrList::Empty => Vec::new(),
             other => items(other).ok_or_else(|| wrong_items(&name, other, item_type))?,
         };
-        // SAFETY: as the caller promises.
-        unsafe { store_items(items.into_iter(), values, max) }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+        store_items(items.into_iter(), values, max)
+    })
 }
 
-fn wrong_items(name: &str, list: &AttrList, expected: &str) -> tfcore_base::Error {
+pub(super) fn wrong_items(name: &str, list: &AttrList, expected: &str) -> tfcore_base::Error {
     let actual = AttrValue::List(Arc::new(list.clone())).type_name();
     invalid!(
         "AttrValue had value with type '{actual}' when 'list({expected})' expected\n\t for attr '{name}'"
@@ -135,14 +107,11 @@ fn wrong_items(name: &str, list: &AttrList, expected: &str) -> tfcore_base::Erro
 }
 
 /// Returns what an attribute is and how much room its value needs.
-///
-/// # Safety
-/// `oper` must be live, `attr_name` a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrMetadata(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    status: *mut TF_Status,
+pub extern "C" fn TF_OperationGetAttrMetadata(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    status: Status,
 ) -> TF_AttrMetadata {
     let failure = TF_AttrMetadata {
         is_list: 0,
@@ -150,20 +119,15 @@ pub unsafe extern "C" fn TF_OperationGetAttrMetadata(
         r#type: TF_AttrType::TF_ATTR_STRING,
         total_size: 0,
     };
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (name, value) = unsafe { attr(oper, attr_name)? };
-        // SAFETY: as the caller promises.
-        let declared =
-            unsafe { get(oper, "oper")? }.op.attr(&name).map(|attr| attr.type_name.clone());
-        metadata(&value, declared.as_deref())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, failure, body) }
+    guard(status, failure, || {
+        let (name, value) = attr(oper, attr_name)?;
+        let declared = oper.get("oper")?.op.attr(&name);
+        metadata(&value, declared.map(|attr| attr.type_name.as_ref()))
+    })
 }
 
 /// An empty list has the type that the op declares. A value that came malformed has nothing to tell.
-fn metadata(value: &AttrValue, declared: Option<&str>) -> Result<TF_AttrMetadata> {
+pub(super) fn metadata(value: &AttrValue, declared: Option<&str>) -> Result<TF_AttrMetadata> {
     use TF_AttrType::*;
     let rank = |shape: &PartialShape| shape.rank().map_or(-1, |rank| rank as i64);
     let single =
@@ -209,295 +173,234 @@ fn metadata(value: &AttrValue, declared: Option<&str>) -> Result<TF_AttrMetadata
 }
 
 /// Copies at most `max_length` bytes of a string attr, without a terminator.
-///
-/// # Safety
-/// `oper` must be live, `value` writable for `max_length` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrString(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    value: *mut c_void,
+pub extern "C" fn TF_OperationGetAttrString(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    mut value: BytesMut,
     max_length: usize,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        match unsafe { attr(oper, attr_name)? } {
-            (_, AttrValue::String(text)) => {
-                let len = text.len().min(max_length);
-                // SAFETY: as the caller promises.
-                let out = unsafe { slice_mut::<u8>(value.cast(), len, "value")? };
-                out.copy_from_slice(&text[..len]);
-                Ok(())
-            }
-            (name, _) => Err(invalid!("Attribute '{name}' is not a string")),
+    guard(status, (), || match attr(oper, attr_name)? {
+        (_, AttrValue::String(text)) => {
+            let len = text.len().min(max_length);
+            value.get(len, "value")?.copy_from_slice(&text[..len]);
+            Ok(())
         }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+        (name, _) => Err(invalid!("Attribute '{name}' is not a string")),
+    })
 }
 
 /// Copies the strings of a list one behind the other into `storage` and stores where each is.
-///
-/// # Safety
-/// `oper` must be live, `values` and `lengths` writable for `max_values` elements, `storage` for
-/// `storage_size` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrStringList(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    values: *mut *mut c_void,
-    lengths: *mut usize,
+pub extern "C" fn TF_OperationGetAttrStringList(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    values: ArrayMut<*mut c_void>,
+    lengths: ArrayMut<usize>,
     max_values: c_int,
-    storage: *mut c_void,
+    storage: BytesMut,
     storage_size: usize,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (name, list) = unsafe { list(oper, attr_name)? };
+    guard(status, (), || {
+        let (name, list) = list(oper, attr_name)?;
         let items: &[Arc<[u8]>] = match &*list {
             AttrList::Empty => &[],
             AttrList::String(items) => items,
             other => return Err(wrong_items(&name, other, "string")),
         };
-        let len = items.len().min(count(max_values, "max_values")?);
-        // SAFETY: as the caller promises.
-        let (values, lengths) =
-            unsafe { (slice_mut(values, len, "values")?, slice_mut(lengths, len, "lengths")?) };
-        let mut at = 0;
-        for (index, text) in items[..len].iter().enumerate() {
-            if text.len() > storage_size - at {
-                return Err(invalid!("Not enough storage to hold the requested list of strings"));
-            }
-            let target = storage.cast::<u8>().wrapping_add(at);
-            // SAFETY: the storage has room for so many bytes.
-            unsafe { slice_mut(target, text.len(), "storage")? }.copy_from_slice(text);
-            (values[index], lengths[index]) = (target.cast(), text.len());
-            at += text.len();
+        store_texts(items, values, lengths, max_values, storage, storage_size)
+    })
+}
+
+/// Copies the first `max` texts one behind the other into `storage` and stores the address and the length of each.
+pub(super) fn store_texts<C>(
+    items: &[Arc<[u8]>],
+    mut values: ArrayMut<*mut C>,
+    mut lengths: ArrayMut<usize>,
+    max: c_int,
+    storage: BytesMut,
+    storage_size: usize,
+) -> Result<()> {
+    let len = items.len().min(count(max, "max_values")?);
+    let (values, lengths) = (values.get(len, "values")?, lengths.get(len, "lengths")?);
+    let mut at = 0;
+    for (index, text) in items[..len].iter().enumerate() {
+        if text.len() > storage_size - at {
+            return Err(invalid!("Not enough storage to hold the requested list of strings"));
         }
-        Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+        let mut target = storage.from(at);
+        target.get(text.len(), "storage")?.copy_from_slice(text);
+        (values[index], lengths[index]) = (target.as_ptr().cast(), text.len());
+        at += text.len();
+    }
+    Ok(())
 }
 
 /// Stores an int attr.
-///
-/// # Safety
-/// `oper` must be live, `value` writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrInt(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    value: *mut i64,
-    status: *mut TF_Status,
+pub extern "C" fn TF_OperationGetAttrInt(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    value: Out<i64>,
+    status: Status,
 ) {
-    // SAFETY: as the caller promises.
-    unsafe { store(oper, attr_name, value, status, |node, name| node.attrs.int(name)) }
+    store(oper, attr_name, value, status, |node, name| node.attrs.int(name))
 }
 
 /// Stores the first `max_values` items of a list(int) attr.
-///
-/// # Safety
-/// `oper` must be live, `values` writable for `max_values` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrIntList(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    values: *mut i64,
+pub extern "C" fn TF_OperationGetAttrIntList(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    values: ArrayMut<i64>,
     max_values: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) {
     let items = |list: &AttrList| match list {
         AttrList::Int(items) => Some(items.clone()),
         _ => None,
     };
-    // SAFETY: as the caller promises.
-    unsafe { store_list(oper, attr_name, values, max_values, status, "int", items) }
+    store_list(oper, attr_name, values, max_values, status, "int", items)
 }
 
 /// Stores a float attr.
-///
-/// # Safety
-/// `oper` must be live, `value` writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrFloat(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    value: *mut f32,
-    status: *mut TF_Status,
+pub extern "C" fn TF_OperationGetAttrFloat(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    value: Out<f32>,
+    status: Status,
 ) {
-    // SAFETY: as the caller promises.
-    unsafe { store(oper, attr_name, value, status, |node, name| node.attrs.float(name)) }
+    store(oper, attr_name, value, status, |node, name| node.attrs.float(name))
 }
 
 /// Stores the first `max_values` items of a list(float) attr.
-///
-/// # Safety
-/// `oper` must be live, `values` writable for `max_values` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrFloatList(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    values: *mut f32,
+pub extern "C" fn TF_OperationGetAttrFloatList(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    values: ArrayMut<f32>,
     max_values: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) {
     let items = |list: &AttrList| match list {
         AttrList::Float(items) => Some(items.clone()),
         _ => None,
     };
-    // SAFETY: as the caller promises.
-    unsafe { store_list(oper, attr_name, values, max_values, status, "float", items) }
+    store_list(oper, attr_name, values, max_values, status, "float", items)
 }
 
 /// Stores a bool attr.
-///
-/// # Safety
-/// `oper` must be live, `value` writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrBool(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    value: *mut u8,
-    status: *mut TF_Status,
+pub extern "C" fn TF_OperationGetAttrBool(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    value: Out<u8>,
+    status: Status,
 ) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        store(oper, attr_name, value, status, |node, name| node.attrs.bool(name).map(u8::from))
-    }
+    store(oper, attr_name, value, status, |node, name| node.attrs.bool(name).map(u8::from))
 }
 
 /// Stores the first `max_values` items of a list(bool) attr.
-///
-/// # Safety
-/// `oper` must be live, `values` writable for `max_values` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrBoolList(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    values: *mut u8,
+pub extern "C" fn TF_OperationGetAttrBoolList(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    values: ArrayMut<u8>,
     max_values: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) {
     let items = |list: &AttrList| match list {
         AttrList::Bool(items) => Some(items.iter().map(|&value| u8::from(value)).collect()),
         _ => None,
     };
-    // SAFETY: as the caller promises.
-    unsafe { store_list(oper, attr_name, values, max_values, status, "bool", items) }
+    store_list(oper, attr_name, values, max_values, status, "bool", items)
 }
 
 /// Stores a type attr.
-///
-/// # Safety
-/// `oper` must be live, `value` writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrType(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    value: *mut TF_DataTypeNumber,
-    status: *mut TF_Status,
+pub extern "C" fn TF_OperationGetAttrType(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    value: Out<TF_DataTypeNumber>,
+    status: Status,
 ) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        store(oper, attr_name, value, status, |node, name| node.attrs.dtype(name).map(Into::into))
-    }
+    store(oper, attr_name, value, status, |node, name| node.attrs.dtype(name).map(Into::into))
 }
 
 /// Stores the first `max_values` items of a list(type) attr.
-///
-/// # Safety
-/// `oper` must be live, `values` writable for `max_values` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrTypeList(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    values: *mut TF_DataTypeNumber,
+pub extern "C" fn TF_OperationGetAttrTypeList(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    values: ArrayMut<TF_DataTypeNumber>,
     max_values: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) {
     let items = |list: &AttrList| match list {
         AttrList::Type(items) => Some(items.iter().map(|&dtype| dtype.into()).collect()),
         _ => None,
     };
-    // SAFETY: as the caller promises.
-    unsafe { store_list(oper, attr_name, values, max_values, status, "type", items) }
+    store_list(oper, attr_name, values, max_values, status, "type", items)
 }
 
 /// Stores the first `num_dims` dimensions of a shape attr, -1 for unknown ones.
-///
-/// # Safety
-/// `oper` must be live, `value` writable for `num_dims` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrShape(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    value: *mut i64,
+pub extern "C" fn TF_OperationGetAttrShape(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    value: ArrayMut<i64>,
     num_dims: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (oper, name) = unsafe { (get(oper, "oper")?, text(attr_name, "attr_name")?) };
+    guard(status, (), || {
+        let (oper, name) = (oper.get("oper")?, attr_name.get("attr_name")?);
         let node = oper.node();
         let shape = node.attrs.shape(&name)?;
         let dims = shape.dims().unwrap_or_default();
         if num_dims < 0 {
             return Ok(());
         }
-        // SAFETY: as the caller promises.
-        unsafe { store_items(dims.iter().map(|dim| dim.to_i64()), value, num_dims) }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+        store_items(dims.iter().map(|dim| dim.to_i64()), value, num_dims)
+    })
 }
 
 /// Stores the shapes of a list one behind the other in `storage`, where each is, and each rank, -1 for an
 /// unknown one.
-///
-/// # Safety
-/// `oper` must be live, `dims` and `num_dims` writable for `num_shapes` elements, `storage` for
-/// `storage_size`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrShapeList(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    dims: *mut *mut i64,
-    num_dims: *mut c_int,
+pub extern "C" fn TF_OperationGetAttrShapeList(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    mut dims: ArrayMut<*mut i64>,
+    mut num_dims: ArrayMut<c_int>,
     num_shapes: c_int,
-    storage: *mut i64,
+    storage: ArrayMut<i64>,
     storage_size: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (name, list) = unsafe { list(oper, attr_name)? };
+    guard(status, (), || {
+        let (name, list) = list(oper, attr_name)?;
         let shapes = shapes_of(&name, &list)?;
         let len = shapes.len().min(count(num_shapes, "num_shapes")?);
-        // SAFETY: as the caller promises.
-        let (dims, ranks) =
-            unsafe { (slice_mut(dims, len, "dims")?, slice_mut(num_dims, len, "num_dims")?) };
+        let (dims, ranks) = (dims.get(len, "dims")?, num_dims.get(len, "num_dims")?);
         let (mut at, size) = (0, count(storage_size, "storage_size")?);
         for (index, shape) in shapes[..len].iter().enumerate() {
             let known = shape.dims().unwrap_or_default();
             if known.len() > size - at {
                 return Err(invalid!("Not enough storage to hold the requested list of shapes"));
             }
-            let target = storage.wrapping_add(at);
-            // SAFETY: the storage has room for so many elements.
-            let out = unsafe { slice_mut(target, known.len(), "storage")? };
+            let mut target = storage.from(at);
+            let out = target.get(known.len(), "storage")?;
             for (out, dim) in out.iter_mut().zip(known) {
                 *out = dim.to_i64();
             }
-            (dims[index], ranks[index]) = (target, shape.rank().map_or(-1, to_int));
+            (dims[index], ranks[index]) = (target.as_ptr(), shape.rank().map_or(-1, to_int));
             at += known.len();
         }
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 fn shapes_of<'l>(name: &str, list: &'l AttrList) -> Result<&'l [PartialShape]> {
@@ -509,92 +412,64 @@ fn shapes_of<'l>(name: &str, list: &'l AttrList) -> Result<&'l [PartialShape]> {
 }
 
 /// Stores a shape attr as a serialised `TensorShapeProto`.
-///
-/// # Safety
-/// `oper`, the buffer and `status` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrTensorShapeProto(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    value: *mut TF_Buffer,
-    status: *mut TF_Status,
+pub extern "C" fn TF_OperationGetAttrTensorShapeProto(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    value: Mut<TF_Buffer>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        match unsafe { attr(oper, attr_name)? } {
-            // SAFETY: as the caller promises.
-            (_, AttrValue::Shape(shape)) => unsafe { fill(value, &shape_to_proto(&shape)) },
-            (name, _) => Err(invalid!("Value for '{name}' is not a shape.")),
-        }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    guard(status, (), || match attr(oper, attr_name)? {
+        (_, AttrValue::Shape(shape)) => fill(value, &shape_to_proto(&shape)),
+        (name, _) => Err(invalid!("Value for '{name}' is not a shape.")),
+    })
 }
 
 /// Stores the first `max_values` items of a list(shape) attr as new buffers, which the caller deletes.
-///
-/// # Safety
-/// `oper` must be live, `values` writable for `max_values` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrTensorShapeProtoList(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    values: *mut *mut TF_Buffer,
+pub extern "C" fn TF_OperationGetAttrTensorShapeProtoList(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    values: ArrayMut<*mut TF_Buffer>,
     max_values: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (name, list) = unsafe { list(oper, attr_name)? };
+    guard(status, (), || {
+        let (name, list) = list(oper, attr_name)?;
         let shapes = shapes_of(&name, &list)?;
         let buffers = shapes.iter().map(|shape| tf_buffer::new(&shape_to_proto(shape)));
-        // SAFETY: as the caller promises.
-        unsafe { store_items(buffers, values, max_values) }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+        store_items(buffers, values, max_values)
+    })
 }
 
 /// Stores a tensor attr as a new tensor with memory of its own, which the caller deletes.
-///
-/// # Safety
-/// `oper` must be live, `value` writable.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrTensor(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    value: *mut *mut TF_Tensor,
-    status: *mut TF_Status,
+pub extern "C" fn TF_OperationGetAttrTensor(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    mut value: Out<*mut TF_Tensor>,
+    status: Status,
 ) {
     // The caller may write the tensor, the attr is nobody's to change.
     let read = |node: &Node, name: &str| {
         Ok(TF_Tensor::new(node.attrs.tensor(name)?.tensor()?.deep_copy()?))
     };
-    // SAFETY: as the caller promises.
-    unsafe {
-        if let Some(value) = value.as_mut() {
-            *value = ptr::null_mut();
-        }
-        store(oper, attr_name, value, status, read);
-    }
+    value.put(ptr::null_mut(), "value").ok();
+    store(oper, attr_name, value, status, read);
 }
 
 /// Stores the first `max_values` items of a list(tensor) attr as new tensors with memory of their own, which the
 /// caller deletes.
-///
-/// # Safety
-/// `oper` must be live, `values` writable for `max_values` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrTensorList(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    values: *mut *mut TF_Tensor,
+pub extern "C" fn TF_OperationGetAttrTensorList(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    mut values: ArrayMut<*mut TF_Tensor>,
     max_values: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (name, list) = unsafe { list(oper, attr_name)? };
+    guard(status, (), || {
+        let (name, list) = list(oper, attr_name)?;
         let tensors = match &*list {
             AttrList::Empty => Vec::new(),
             AttrList::Tensor(items) => {
@@ -603,47 +478,33 @@ pub unsafe extern "C" fn TF_OperationGetAttrTensorList(
             other => return Err(wrong_items(&name, other, "tensor")),
         };
         let len = tensors.len().min(count(max_values, "max_values")?);
-        // SAFETY: as the caller promises.
-        let values = unsafe { slice_mut(values, len, "values")? };
+        let values = values.get(len, "values")?;
         let copies = tensors[..len].iter().map(Tensor::deep_copy).collect::<Result<Vec<_>>>()?;
         for (out, copy) in values.iter_mut().zip(copies) {
             *out = TF_Tensor::new(copy);
         }
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Stores an attr as a serialised `AttrValue`.
-///
-/// # Safety
-/// `oper`, the buffer and `status` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrValueProto(
-    oper: *mut TF_Operation,
-    attr_name: *const c_char,
-    output_attr_value: *mut TF_Buffer,
-    status: *mut TF_Status,
+pub extern "C" fn TF_OperationGetAttrValueProto(
+    oper: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    output_attr_value: Mut<TF_Buffer>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (_, value) = unsafe { attr(oper, attr_name)? };
-        // SAFETY: as the caller promises.
-        unsafe { fill(output_attr_value, &value.to_proto()) }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    guard(status, (), || {
+        let (_, value) = attr(oper, attr_name)?;
+        fill(output_attr_value, &value.to_proto())
+    })
 }
 
 /// Returns the number of attributes.
-///
-/// # Safety
-/// `oper` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetNumAttrs(oper: *mut TF_Operation) -> c_int {
-    // SAFETY: as the caller promises.
-    unsafe { oper.as_ref() }.map_or(0, |oper| to_int(oper.node().attrs.len()))
+pub extern "C" fn TF_OperationGetNumAttrs(oper: Ref<TF_Operation>) -> c_int {
+    oper.opt().map_or(0, |oper| to_int(oper.node().attrs.len()))
 }
 
 fn attr_name(oper: &TF_Operation, index: c_int) -> Result<Arc<str>> {
@@ -656,37 +517,21 @@ fn attr_name(oper: &TF_Operation, index: c_int) -> Result<Arc<str>> {
 }
 
 /// Returns the length of the name of attribute `i`, without a terminator; -1 if there is none.
-///
-/// # Safety
-/// `oper` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrNameLength(oper: *mut TF_Operation, i: c_int) -> c_int {
-    quiet(-1, || {
-        // SAFETY: as the caller promises.
-        Ok(to_int(attr_name(unsafe { get(oper, "oper")? }, i)?.len()))
-    })
+pub extern "C" fn TF_OperationGetAttrNameLength(oper: Ref<TF_Operation>, i: c_int) -> c_int {
+    quiet(-1, || Ok(to_int(attr_name(oper.get("oper")?, i)?.len())))
 }
 
 /// Copies the name of attribute `i` with a terminator.
-///
-/// # Safety
-/// `oper` must be live, `output` writable for one byte more than the name's length.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OperationGetAttrName(
-    oper: *mut TF_Operation,
+pub extern "C" fn TF_OperationGetAttrName(
+    oper: Ref<TF_Operation>,
     i: c_int,
-    output: *mut c_char,
-    status: *mut TF_Status,
+    mut output: ArrayMut<c_char>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let name = attr_name(unsafe { get(oper, "oper")? }, i)?;
-        // SAFETY: as the caller promises.
-        let out = unsafe { slice_mut::<u8>(output.cast(), name.len() + 1, "output")? };
-        out[..name.len()].copy_from_slice(name.as_bytes());
-        out[name.len()] = 0;
-        Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    guard(status, (), || {
+        let name = attr_name(oper.get("oper")?, i)?;
+        output.put_text(&name, "output")
+    })
 }

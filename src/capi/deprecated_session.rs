@@ -1,17 +1,18 @@
 //! Deprecated sessions, which own their graph and are asked by name; and resetting of all sessions.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
 use std::ptr;
 
 use tfcore_base::{Result, invalid};
 use tfcore_proto as proto;
 use tfcore_runtime::{NamedRequest, NamedSession, reset};
 
-use super::handle::{count, get, guard, put, slice, slice_mut, text};
+use super::handle::{
+    ArrayMut, Boxed, Bytes, CStrIn, In, Mut, Out, Owned, Ref, Status, count, guard,
+};
 use super::partial_run::{fed, hand_out_handle};
 use super::session::{TF_SessionOptions, hand_out, hand_out_tensors, options_of_run};
 use super::tf_buffer::TF_Buffer;
-use super::tf_status::TF_Status;
 use super::tf_tensor::TF_Tensor;
 use crate::ops;
 
@@ -20,6 +21,8 @@ pub struct TF_DeprecatedSession {
     session: NamedSession,
 }
 
+impl Boxed for TF_DeprecatedSession {}
+
 impl TF_DeprecatedSession {
     pub(crate) fn session(&self) -> &tfcore_runtime::Session {
         self.session.session()
@@ -27,240 +30,160 @@ impl TF_DeprecatedSession {
 }
 
 /// Returns a session with an empty graph, for the caller to delete; null on error.
-///
-/// # Safety
-/// The pointers must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_NewDeprecatedSession(
-    options: *const TF_SessionOptions,
-    status: *mut TF_Status,
+pub extern "C" fn TF_NewDeprecatedSession(
+    options: In<TF_SessionOptions>,
+    status: Status,
 ) -> *mut TF_DeprecatedSession {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let config = unsafe { get(options, "options")? }.config()?;
+    guard(status, ptr::null_mut(), || {
+        let config = options.get("options")?.config()?;
         let session = NamedSession::new(ops::registry().clone(), &config)?;
-        Ok(Box::into_raw(Box::new(TF_DeprecatedSession { session })))
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, ptr::null_mut(), body) }
+        Ok(TF_DeprecatedSession { session }.hand_out())
+    })
 }
 
 /// Ends a session: runs in progress are cancelled, and runs that come later fail, both with `TF_CANCELLED`.
-///
-/// # Safety
-/// `session` and `status` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_CloseDeprecatedSession(
-    session: *mut TF_DeprecatedSession,
-    status: *mut TF_Status,
-) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        unsafe { get(session, "session")? }.session().close();
+pub extern "C" fn TF_CloseDeprecatedSession(session: Ref<TF_DeprecatedSession>, status: Status) {
+    guard(status, (), || {
+        session.get("session")?.session().close();
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Deletes a session; null is allowed. Runs must have ended; partial runs may be left.
-///
-/// # Safety
-/// `session` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_DeleteDeprecatedSession(
-    session: *mut TF_DeprecatedSession,
-    status: *mut TF_Status,
-) {
-    let body = || {
-        if !session.is_null() {
-            // SAFETY: the caller hands the session over.
-            drop(unsafe { Box::from_raw(session) });
-        }
+pub extern "C" fn TF_DeleteDeprecatedSession(session: Owned<TF_DeprecatedSession>, status: Status) {
+    guard(status, (), || {
+        drop(session);
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Closes all sessions of the process, also those over graphs, and clears these containers in them: the default one if
 /// `ncontainers` is 0.
-///
-/// # Safety
-/// `opt` must be live, and the array as long as its count says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_Reset(
-    opt: *const TF_SessionOptions,
-    containers: *mut *const c_char,
+pub extern "C" fn TF_Reset(
+    opt: In<TF_SessionOptions>,
+    containers: ArrayMut<CStrIn>,
     ncontainers: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let containers = unsafe {
-            get(opt, "opt")?.config()?;
-            names(containers, ncontainers, "containers")?
-        };
-        reset(&containers);
+    guard(status, (), || {
+        opt.get("opt")?.config()?;
+        reset(&names(containers, ncontainers, "containers")?);
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Adds the nodes of a serialised `GraphDef` to the graph of the session. Their inputs may be nodes that are there
 /// already; their names must be new.
-///
-/// # Safety
-/// `session` must be live, `proto` readable for `proto_len` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ExtendGraph(
-    session: *mut TF_DeprecatedSession,
-    proto: *const c_void,
+pub extern "C" fn TF_ExtendGraph(
+    session: Ref<TF_DeprecatedSession>,
+    proto: Bytes,
     proto_len: usize,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (session, bytes) =
-            unsafe { (get(session, "session")?, slice::<u8>(proto.cast(), proto_len, "proto")?) };
+    guard(status, (), || {
+        let (session, bytes) = (session.get("session")?, proto.get(proto_len, "proto")?);
         let def: proto::GraphDef =
             tfcore_proto::decode(bytes).map_err(|_| invalid!("Invalid GraphDef"))?;
         session.session.extend(def)
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// As `TF_SessionRun`, with names for tensors (`y` is `y:0`) and operations.
-///
-/// # Safety
-/// The pointers must be live and the arrays as long as their counts say.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_Run(
-    session: *mut TF_DeprecatedSession,
-    run_options: *const TF_Buffer,
-    input_names: *mut *const c_char,
-    inputs: *mut *mut TF_Tensor,
+pub extern "C" fn TF_Run(
+    session: Ref<TF_DeprecatedSession>,
+    run_options: In<TF_Buffer>,
+    input_names: ArrayMut<CStrIn>,
+    inputs: ArrayMut<Ref<TF_Tensor>>,
     ninputs: c_int,
-    output_names: *mut *const c_char,
-    outputs: *mut *mut TF_Tensor,
+    output_names: ArrayMut<CStrIn>,
+    mut outputs: ArrayMut<*mut TF_Tensor>,
     noutputs: c_int,
-    target_oper_names: *mut *const c_char,
+    target_oper_names: ArrayMut<CStrIn>,
     ntargets: c_int,
-    run_metadata: *mut TF_Buffer,
-    status: *mut TF_Status,
+    mut run_metadata: Mut<TF_Buffer>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises, here and below.
-        let results = unsafe { slice_mut(outputs, count(noutputs, "noutputs")?, "outputs")? };
+    guard(status, (), || {
+        let results = outputs.get(count(noutputs, "noutputs")?, "outputs")?;
         results.fill(ptr::null_mut());
-        // SAFETY: as above.
-        let request = unsafe {
-            NamedRequest {
-                feeds: named_feeds(input_names, inputs, ninputs)?,
-                fetches: names(output_names, noutputs, "output_names")?,
-                targets: names(target_oper_names, ntargets, "target_oper_names")?,
-                options: options_of_run(run_options, run_metadata)?,
-            }
+        let request = NamedRequest {
+            feeds: named_feeds(input_names, inputs, ninputs)?,
+            fetches: names(output_names, noutputs, "output_names")?,
+            targets: names(target_oper_names, ntargets, "target_oper_names")?,
+            options: options_of_run(run_options, &mut run_metadata)?,
         };
-        // SAFETY: as above.
-        let outcome = unsafe { get(session, "session")? }.session.run(request)?;
-        // SAFETY: as above.
-        unsafe { hand_out(outcome, results, run_metadata) }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+        let outcome = session.get("session")?.session.run(request)?;
+        hand_out(outcome, results, run_metadata)
+    })
 }
 
 /// As `TF_SessionPRunSetup`, with names.
-///
-/// # Safety
-/// The pointers must be live and the arrays as long as their counts say.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_PRunSetup(
-    session: *mut TF_DeprecatedSession,
-    input_names: *mut *const c_char,
+pub extern "C" fn TF_PRunSetup(
+    session: Ref<TF_DeprecatedSession>,
+    input_names: ArrayMut<CStrIn>,
     ninputs: c_int,
-    output_names: *mut *const c_char,
+    output_names: ArrayMut<CStrIn>,
     noutputs: c_int,
-    target_oper_names: *mut *const c_char,
+    target_oper_names: ArrayMut<CStrIn>,
     ntargets: c_int,
-    handle: *mut *const c_char,
-    status: *mut TF_Status,
+    mut handle: Out<*const c_char>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises, here and below.
-        let made = unsafe {
-            put(handle, ptr::null(), "handle")?;
-            get(session, "session")?.session.begin_partial(
-                names(input_names, ninputs, "input_names")?,
-                names(output_names, noutputs, "output_names")?,
-                names(target_oper_names, ntargets, "target_oper_names")?,
-            )?
-        };
-        // SAFETY: as above.
-        unsafe { hand_out_handle(made, handle) }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    guard(status, (), || {
+        handle.put(ptr::null(), "handle")?;
+        let made = session.get("session")?.session.begin_partial(
+            names(input_names, ninputs, "input_names")?,
+            names(output_names, noutputs, "output_names")?,
+            names(target_oper_names, ntargets, "target_oper_names")?,
+        )?;
+        hand_out_handle(made, handle)
+    })
 }
 
 /// As `TF_SessionPRun`, with names: the very ones that were announced.
-///
-/// # Safety
-/// The pointers must be live and the arrays as long as their counts say.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_PRun(
-    session: *mut TF_DeprecatedSession,
-    handle: *const c_char,
-    input_names: *mut *const c_char,
-    inputs: *mut *mut TF_Tensor,
+pub extern "C" fn TF_PRun(
+    session: Ref<TF_DeprecatedSession>,
+    handle: CStrIn,
+    input_names: ArrayMut<CStrIn>,
+    inputs: ArrayMut<Ref<TF_Tensor>>,
     ninputs: c_int,
-    output_names: *mut *const c_char,
-    outputs: *mut *mut TF_Tensor,
+    output_names: ArrayMut<CStrIn>,
+    mut outputs: ArrayMut<*mut TF_Tensor>,
     noutputs: c_int,
-    _target_oper_names: *mut *const c_char,
+    _target_oper_names: ArrayMut<CStrIn>,
     _ntargets: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises, here and below.
-        let results = unsafe { slice_mut(outputs, count(noutputs, "noutputs")?, "outputs")? };
+    guard(status, (), || {
+        let results = outputs.get(count(noutputs, "noutputs")?, "outputs")?;
         results.fill(ptr::null_mut());
-        // SAFETY: as above.
-        let tensors = unsafe {
-            let feeds = named_feeds(input_names, inputs, ninputs)?;
-            let fetches = names(output_names, noutputs, "output_names")?;
-            let (session, handle) = (get(session, "session")?, text(handle, "handle")?);
-            session.session().run_partial(&handle, feeds, &fetches)?
-        };
-        hand_out_tensors(tensors, results);
+        let feeds = named_feeds(input_names, inputs, ninputs)?;
+        let fetches = names(output_names, noutputs, "output_names")?;
+        let (session, handle) = (session.get("session")?, handle.get("handle")?);
+        hand_out_tensors(session.session().run_partial(&handle, feeds, &fetches)?, results);
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
-/// # Safety
-/// The array must have `len` strings.
-unsafe fn names(array: *mut *const c_char, len: c_int, argument: &str) -> Result<Vec<String>> {
-    // SAFETY: as the caller promises, here and below.
-    let array = unsafe { slice(array, count(len, argument)?, argument)? };
-    // SAFETY: as above.
-    array.iter().map(|&name| Ok(unsafe { text(name, argument)? }.into_owned())).collect()
+fn names(array: ArrayMut<CStrIn>, len: c_int, argument: &str) -> Result<Vec<String>> {
+    let array = array.as_array();
+    let array = array.get(count(len, argument)?, argument)?;
+    array.iter().map(|name| Ok(name.get(argument)?.into_owned())).collect()
 }
 
-/// # Safety
-/// Both arrays must have `len` elements, which must be live.
-unsafe fn named_feeds(
-    input_names: *mut *const c_char,
-    inputs: *mut *mut TF_Tensor,
+fn named_feeds(
+    input_names: ArrayMut<CStrIn>,
+    inputs: ArrayMut<Ref<TF_Tensor>>,
     len: c_int,
 ) -> Result<Vec<(String, tfcore_tensor::Tensor)>> {
-    // SAFETY: as the caller promises.
-    unsafe {
-        let names = names(input_names, len, "input_names")?;
-        fed(names.into_iter().map(Ok), slice(inputs, count(len, "ninputs")?, "inputs")?)
-    }
+    let names = names(input_names, len, "input_names")?;
+    fed(names.into_iter().map(Ok), inputs.as_array().get(count(len, "ninputs")?, "inputs")?)
 }

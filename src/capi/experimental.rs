@@ -14,11 +14,10 @@ use tfcore_proto as proto;
 
 use super::function::TF_Function;
 use super::graph::TF_Graph;
-use super::handle::{count, get, get_mut, guard, put, quiet, slice, text};
+use super::handle::{Array, Boxed, CStrIn, Mut, Out, Owned, Ref, Status, count, guard, quiet};
 use super::import::{TF_ImportGraphDefOptions, change};
 use super::tf_buffer::{self, TF_Buffer};
 use super::tf_datatype::TF_DataTypeNumber;
-use super::tf_status::TF_Status;
 use crate::ops;
 
 /// The attrs of an op that is no operation of any graph.
@@ -26,6 +25,8 @@ pub struct TF_AttrBuilder {
     op: String,
     attrs: Attrs,
 }
+
+impl Boxed for TF_AttrBuilder {}
 
 /// Returns a serialised `ConfigProto` for the caller to delete: whether to compile with XLA, which this library does
 /// not do, whether a GPU's memory is taken as needed, and the number of CPU devices.
@@ -71,38 +72,25 @@ pub extern "C" fn TF_CreateRunOptions(enable_full_trace: u8) -> *mut TF_Buffer {
 }
 
 /// Returns the graph as text and stores its length. The caller frees the text with `free`.
-///
-/// # Safety
-/// `graph` must be live, `len` valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GraphDebugString(
-    graph: *mut TF_Graph,
-    len: *mut usize,
-) -> *const c_char {
+pub extern "C" fn TF_GraphDebugString(graph: Ref<TF_Graph>, mut len: Out<usize>) -> *const c_char {
     quiet(ptr::null(), || {
-        // SAFETY: as the caller promises.
-        let text = proto::text::encode(&unsafe { get(graph, "graph")? }.shared.lock().to_proto());
-        // SAFETY: as the caller promises.
-        unsafe { put(len, text.len(), "len")? };
+        let text = proto::text::encode(&graph.get("graph")?.shared.lock().to_proto());
+        len.put(text.len(), "len")?;
         Ok(tf_buffer::malloc_text(&text))
     })
 }
 
 /// Returns the function as text for people and stores its length in `len`. The caller frees it with
 /// `free`.
-///
-/// # Safety
-/// `func` must be live, `len` valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_FunctionDebugString(
-    func: *mut TF_Function,
-    len: *mut usize,
+pub extern "C" fn TF_FunctionDebugString(
+    func: Ref<TF_Function>,
+    mut len: Out<usize>,
 ) -> *mut c_char {
     quiet(ptr::null_mut(), || {
-        // SAFETY: as the caller promises.
-        let text = unsafe { get(func, "func")? }.function.to_string();
-        // SAFETY: as the caller promises.
-        unsafe { put(len, text.len(), "len")? };
+        let text = func.get("func")?.function.to_string();
+        len.put(text.len(), "len")?;
         Ok(tf_buffer::malloc_text(&text).cast_mut())
     })
 }
@@ -111,116 +99,73 @@ pub unsafe extern "C" fn TF_FunctionDebugString(
 ///
 /// # Errors
 /// `TF_INVALID_ARGUMENT` if there is no function of this name.
-///
-/// # Safety
-/// `g` must be live, `func_name` a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GraphRemoveFunction(
-    g: *mut TF_Graph,
-    func_name: *const c_char,
-    status: *mut TF_Status,
-) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (graph, name) = unsafe { (get(g, "g")?, text(func_name, "func_name")?) };
+pub extern "C" fn TF_GraphRemoveFunction(g: Ref<TF_Graph>, func_name: CStrIn, status: Status) {
+    guard(status, (), || {
+        let (graph, name) = (g.get("g")?, func_name.get("func_name")?);
         graph.shared.lock().library_mut().remove(&name)
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Whether operations may be colocated only with operations of the same `GraphDef`, which is so by default.
-///
-/// # Safety
-/// `opts` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ImportGraphDefOptionsSetValidateColocationConstraints(
-    opts: *mut TF_ImportGraphDefOptions,
+pub extern "C" fn TF_ImportGraphDefOptionsSetValidateColocationConstraints(
+    opts: Mut<TF_ImportGraphDefOptions>,
     enable: u8,
 ) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        change(opts, |opts| {
-            opts.options.validate_colocation = enable != 0;
-            Ok(())
-        });
-    }
+    change(opts, |opts| {
+        opts.options.validate_colocation = enable != 0;
+        Ok(())
+    });
 }
 
 /// Sets the status to `TF_INTERNAL` with this message.
-///
-/// # Safety
-/// `status` must be live, `errMsg` a NUL-terminated string.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
-pub unsafe extern "C" fn TF_MakeInternalErrorStatus(status: *mut TF_Status, errMsg: *const c_char) {
-    // SAFETY: as the caller promises.
-    let body = || Err(internal!("{}", unsafe { text(errMsg, "errMsg")? }));
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+pub extern "C" fn TF_MakeInternalErrorStatus(status: Status, errMsg: CStrIn) {
+    guard(status, (), || Err(internal!("{}", errMsg.get("errMsg")?)))
 }
 
 /// Returns the attrs of an op, none set yet.
-///
-/// # Safety
-/// `op_name` must be a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_NewAttrBuilder(op_name: *const c_char) -> *mut TF_AttrBuilder {
+pub extern "C" fn TF_NewAttrBuilder(op_name: CStrIn) -> *mut TF_AttrBuilder {
     quiet(ptr::null_mut(), || {
-        // SAFETY: as the caller promises.
-        let op = unsafe { text(op_name, "op_name")? }.into_owned();
-        Ok(Box::into_raw(Box::new(TF_AttrBuilder { op, attrs: Attrs::new() })))
+        let op = op_name.get("op_name")?.into_owned();
+        Ok(TF_AttrBuilder { op, attrs: Attrs::new() }.hand_out())
     })
 }
 
 /// Deletes a builder; null is allowed.
-///
-/// # Safety
-/// `builder` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_DeleteAttrBuilder(builder: *mut TF_AttrBuilder) {
-    if !builder.is_null() {
-        // SAFETY: the caller hands the builder over.
-        drop(unsafe { Box::from_raw(builder) });
-    }
+pub extern "C" fn TF_DeleteAttrBuilder(builder: Owned<TF_AttrBuilder>) {
+    drop(builder);
 }
 
 /// Sets a type attr.
-///
-/// # Safety
-/// `builder` must be live, `attr_name` a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_AttrBuilderSetType(
-    builder: *mut TF_AttrBuilder,
-    attr_name: *const c_char,
+pub extern "C" fn TF_AttrBuilderSetType(
+    mut builder: Mut<TF_AttrBuilder>,
+    attr_name: CStrIn,
     value: TF_DataTypeNumber,
 ) {
     quiet((), || {
-        // SAFETY: as the caller promises.
-        let (builder, name) =
-            unsafe { (get_mut(builder, "builder")?, text(attr_name, "attr_name")?) };
+        let (builder, name) = (builder.get("builder")?, attr_name.get("attr_name")?);
         builder.attrs.set(&*name, AttrValue::Type(value.dtype()?));
         Ok(())
     });
 }
 
 /// Sets an attr that is a list of types.
-///
-/// # Safety
-/// `builder` must be live, `attr_name` a NUL-terminated string, `values` readable for `num_values` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_AttrBuilderSetTypeList(
-    builder: *mut TF_AttrBuilder,
-    attr_name: *const c_char,
-    values: *const TF_DataTypeNumber,
+pub extern "C" fn TF_AttrBuilderSetTypeList(
+    mut builder: Mut<TF_AttrBuilder>,
+    attr_name: CStrIn,
+    values: Array<TF_DataTypeNumber>,
     num_values: c_int,
 ) {
     quiet((), || {
-        // SAFETY: as the caller promises.
-        let (builder, name, values) = unsafe {
-            let values = slice(values, count(num_values, "num_values")?, "values")?;
-            (get_mut(builder, "builder")?, text(attr_name, "attr_name")?, values)
-        };
+        let values = values.get(count(num_values, "num_values")?, "values")?;
+        let (builder, name) = (builder.get("builder")?, attr_name.get("attr_name")?);
         let dtypes: tfcore_base::Result<Vec<_>> =
             values.iter().map(|value| value.dtype()).collect();
         builder.attrs.set(&*name, AttrValue::types(dtypes?));
@@ -231,39 +176,28 @@ pub unsafe extern "C" fn TF_AttrBuilderSetTypeList(
 /// Checks that a device type, such as "CPU", has a kernel for the op with these attrs.
 ///
 /// Reports `TF_NOT_FOUND` if it has none, `TF_INVALID_ARGUMENT` if an attr is missing that tells.
-///
-/// # Safety
-/// `builder` and `status` must be live, `device_type` a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_AttrBuilderCheckCanRunOnDevice(
-    builder: *mut TF_AttrBuilder,
-    device_type: *const c_char,
-    status: *mut TF_Status,
+pub extern "C" fn TF_AttrBuilderCheckCanRunOnDevice(
+    builder: Ref<TF_AttrBuilder>,
+    device_type: CStrIn,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (builder, device) =
-            unsafe { (get(builder, "builder")?, text(device_type, "device_type")?) };
+    guard(status, (), || {
+        let (builder, device) = (builder.get("builder")?, device_type.get("device_type")?);
         ops::registry().check_kernel(&device, &builder.op, &builder.attrs)
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Returns the name of the attr that counts the tensors of an input which is a list of one type, such as "N" of AddN. It
 /// lives for ever. Null if there is none: `TF_NOT_FOUND`, or `TF_INVALID_ARGUMENT` if the op has no such input.
-///
-/// # Safety
-/// `op_name` must be a NUL-terminated string, `status` live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GetNumberAttrForOpListInput(
-    op_name: *const c_char,
+pub extern "C" fn TF_GetNumberAttrForOpListInput(
+    op_name: CStrIn,
     input_index: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) -> *const c_char {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let name = unsafe { text(op_name, "op_name")? };
+    guard(status, ptr::null(), || {
+        let name = op_name.get("op_name")?;
         let op = ops::registry().def(&name);
         let op = op.ok_or_else(|| not_found!("{}", Graph::unknown_op(&name)))?;
         let input = usize::try_from(input_index).ok().and_then(|index| op.inputs.get(index));
@@ -274,9 +208,7 @@ pub unsafe extern "C" fn TF_GetNumberAttrForOpListInput(
             }
             _ => Err(not_found!("{name} does not have number_attr() defined.")),
         }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, ptr::null(), body) }
+    })
 }
 
 /// The address of a copy of `text` that is never freed; there is one copy of each.
@@ -293,17 +225,11 @@ fn lasting(text: &str) -> *const c_char {
 }
 
 /// Returns 1 if the op has state or side effects, else 0. Reports `TF_NOT_FOUND` for an op that nobody knows.
-///
-/// # Safety
-/// `op_type` must be a NUL-terminated string, `status` live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OpIsStateful(op_type: *const c_char, status: *mut TF_Status) -> c_int {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let name = unsafe { text(op_type, "op_type")? };
+pub extern "C" fn TF_OpIsStateful(op_type: CStrIn, status: Status) -> c_int {
+    guard(status, 0, || {
+        let name = op_type.get("op_type")?;
         let op = ops::registry().def(&name);
         Ok(op.ok_or_else(|| not_found!("{}", Graph::unknown_op(&name)))?.is_stateful.into())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, 0, body) }
+    })
 }

@@ -1,6 +1,7 @@
 //! Functions of graphs.
 
-use std::ffi::{c_char, c_int, c_uchar, c_void};
+use std::borrow::Cow;
+use std::ffi::{c_char, c_int, c_uchar};
 use std::ptr;
 use std::sync::Arc;
 
@@ -9,9 +10,10 @@ use tfcore_graph::{Function, FunctionRequest, NodeId, OutputRef};
 use tfcore_proto as proto;
 
 use super::graph::{SharedGraph, TF_Graph, TF_Operation, TF_Output, node_in};
-use super::handle::{count, get, get_mut, guard, quiet, slice, slice_mut, text, to_int};
+use super::handle::{
+    Array, ArrayMut, Boxed, Bytes, CStrIn, In, Mut, Owned, Ref, Status, count, guard, quiet, to_int,
+};
 use super::tf_buffer::{TF_Buffer, fill};
-use super::tf_status::TF_Status;
 
 /// A function, apart from any graph.
 pub struct TF_Function {
@@ -23,11 +25,7 @@ pub struct TF_FunctionOptions {
     _private: [u8; 0],
 }
 
-impl TF_Function {
-    fn hand_out(function: Arc<Function>) -> *mut TF_Function {
-        Box::into_raw(Box::new(TF_Function { function }))
-    }
-}
+impl Boxed for TF_Function {}
 
 /// Makes a function of a part of the graph. Returns null on an error.
 ///
@@ -37,341 +35,242 @@ impl TF_Function {
 ///   null. An output that is also an input is passed through.
 /// - With `append_hash_to_fn_name` the name ends with a hash of the definition.
 /// - `opts` is not looked at, `description` may be null.
-///
-/// # Safety
-/// `fn_body` and all operations must be live, the arrays as long as their counts say, the strings
-/// NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GraphToFunction(
-    fn_body: *const TF_Graph,
-    fn_name: *const c_char,
+pub extern "C" fn TF_GraphToFunction(
+    fn_body: In<TF_Graph>,
+    fn_name: CStrIn,
     append_hash_to_fn_name: c_uchar,
     num_opers: c_int,
-    opers: *const *const TF_Operation,
+    opers: Array<In<TF_Operation>>,
     ninputs: c_int,
-    inputs: *const TF_Output,
+    inputs: Array<TF_Output>,
     noutputs: c_int,
-    outputs: *const TF_Output,
-    output_names: *const *const c_char,
-    opts: *const TF_FunctionOptions,
-    description: *const c_char,
-    status: *mut TF_Status,
+    outputs: Array<TF_Output>,
+    output_names: Array<CStrIn>,
+    opts: In<TF_FunctionOptions>,
+    description: CStrIn,
+    status: Status,
 ) -> *mut TF_Function {
-    // SAFETY: as the caller promises; there are no control outputs.
-    unsafe {
-        TF_GraphToFunctionWithControlOutputs(
-            fn_body,
-            fn_name,
-            append_hash_to_fn_name,
-            num_opers,
-            opers,
-            ninputs,
-            inputs,
-            noutputs,
-            outputs,
-            output_names,
-            0,
-            ptr::null(),
-            ptr::null(),
-            opts,
-            description,
-            status,
-        )
-    }
+    TF_GraphToFunctionWithControlOutputs(
+        fn_body,
+        fn_name,
+        append_hash_to_fn_name,
+        num_opers,
+        opers,
+        ninputs,
+        inputs,
+        noutputs,
+        outputs,
+        output_names,
+        0,
+        Array::NULL,
+        Array::NULL,
+        opts,
+        description,
+        status,
+    )
 }
 
 /// As `TF_GraphToFunction`, with operations of the body that run with every call of the function.
 /// `control_output_names` may be null; then they keep their names.
-///
-/// # Safety
-/// As for `TF_GraphToFunction`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GraphToFunctionWithControlOutputs(
-    fn_body: *const TF_Graph,
-    fn_name: *const c_char,
+pub extern "C" fn TF_GraphToFunctionWithControlOutputs(
+    fn_body: In<TF_Graph>,
+    fn_name: CStrIn,
     append_hash_to_fn_name: c_uchar,
     num_opers: c_int,
-    opers: *const *const TF_Operation,
+    opers: Array<In<TF_Operation>>,
     ninputs: c_int,
-    inputs: *const TF_Output,
+    inputs: Array<TF_Output>,
     noutputs: c_int,
-    outputs: *const TF_Output,
-    output_names: *const *const c_char,
+    outputs: Array<TF_Output>,
+    output_names: Array<CStrIn>,
     ncontrol_outputs: c_int,
-    control_outputs: *const *const TF_Operation,
-    control_output_names: *const *const c_char,
-    _opts: *const TF_FunctionOptions,
-    description: *const c_char,
-    status: *mut TF_Status,
+    control_outputs: Array<In<TF_Operation>>,
+    control_output_names: Array<CStrIn>,
+    _opts: In<TF_FunctionOptions>,
+    description: CStrIn,
+    status: Status,
 ) -> *mut TF_Function {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let graph = unsafe { get(fn_body, "fn_body")? };
+    guard(status, ptr::null_mut(), || {
+        let graph = fn_body.get("fn_body")?;
         let shared = &*graph.shared;
-        // SAFETY: as the caller promises.
-        let request = unsafe {
-            FunctionRequest {
-                name: text(fn_name, "fn_name")?.into_owned(),
-                append_hash: append_hash_to_fn_name != 0,
-                body: match num_opers {
-                    -1 => None,
-                    _ => Some(node_list(shared, opers, num_opers, "opers")?),
-                },
-                inputs: output_list(shared, inputs, ninputs, "inputs")?,
-                outputs: output_list(shared, outputs, noutputs, "outputs")?,
-                output_names: texts(output_names, noutputs, "output_names")?,
-                control_outputs: node_list(
-                    shared,
-                    control_outputs,
-                    ncontrol_outputs,
-                    "control_outputs",
-                )?,
-                control_output_names: texts(
-                    control_output_names,
-                    ncontrol_outputs,
-                    "control_output_names",
-                )?,
-                description: match description.is_null() {
-                    true => None,
-                    false => Some(text(description, "description")?.into_owned()),
-                },
-            }
+        let request = FunctionRequest {
+            name: fn_name.get("fn_name")?.into_owned(),
+            append_hash: append_hash_to_fn_name != 0,
+            body: match num_opers {
+                -1 => None,
+                _ => Some(node_list(shared, opers, num_opers, "opers")?),
+            },
+            inputs: output_list(shared, inputs, ninputs, "inputs")?,
+            outputs: output_list(shared, outputs, noutputs, "outputs")?,
+            output_names: texts(output_names, noutputs, "output_names")?,
+            control_outputs: node_list(
+                shared,
+                control_outputs,
+                ncontrol_outputs,
+                "control_outputs",
+            )?,
+            control_output_names: texts(
+                control_output_names,
+                ncontrol_outputs,
+                "control_output_names",
+            )?,
+            description: description.opt().map(Cow::into_owned),
         };
         let function = shared.lock().to_function(&request)?;
-        Ok(TF_Function::hand_out(Arc::new(function)))
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, ptr::null_mut(), body) }
+        Ok(TF_Function { function: Arc::new(function) }.hand_out())
+    })
 }
 
-/// # Safety
-/// `opers` must be readable for `len` elements, all of them null or live.
-unsafe fn node_list(
+fn node_list(
     graph: &SharedGraph,
-    opers: *const *const TF_Operation,
+    opers: Array<In<TF_Operation>>,
     len: c_int,
     name: &str,
 ) -> Result<Vec<NodeId>> {
-    // SAFETY: as the caller promises.
-    let opers = unsafe { slice(opers, count(len, name)?, name)? };
-    // SAFETY: as the caller promises.
-    opers.iter().map(|oper| Ok(unsafe { node_in(oper.cast_mut(), graph)? }.id)).collect()
+    let opers = opers.get(count(len, name)?, name)?;
+    opers.iter().map(|oper| Ok(node_in(oper.get("oper")?, graph)?.id)).collect()
 }
 
-/// # Safety
-/// `outputs` must be readable for `len` elements, whose operations are null or live.
-pub(super) unsafe fn output_list(
+pub(super) fn output_list(
     graph: &SharedGraph,
-    outputs: *const TF_Output,
+    outputs: Array<TF_Output>,
     len: c_int,
     name: &str,
 ) -> Result<Vec<OutputRef>> {
-    // SAFETY: as the caller promises.
-    let outputs = unsafe { slice(outputs, count(len, name)?, name)? };
-    // SAFETY: as the caller promises.
-    outputs.iter().map(|output| unsafe { output.in_graph(graph) }).collect()
+    let outputs = outputs.get(count(len, name)?, name)?;
+    outputs.iter().map(|output| output.in_graph(graph)).collect()
 }
 
 /// The strings of an array; `None` if the array is null.
-///
-/// # Safety
-/// `strings` must be null or point at `len` NUL-terminated strings.
-unsafe fn texts(
-    strings: *const *const c_char,
-    len: c_int,
-    name: &str,
-) -> Result<Option<Vec<String>>> {
+fn texts(strings: Array<CStrIn>, len: c_int, name: &str) -> Result<Option<Vec<String>>> {
     if strings.is_null() {
         return Ok(None);
     }
-    // SAFETY: as the caller promises.
-    let strings = unsafe { slice(strings, count(len, name)?, name)? };
-    // SAFETY: as the caller promises.
-    let texts = strings.iter().map(|&string| Ok(unsafe { text(string, name)? }.into_owned()));
+    let strings = strings.get(count(len, name)?, name)?;
+    let texts = strings.iter().map(|string| Ok(string.get(name)?.into_owned()));
     Ok(Some(texts.collect::<Result<_>>()?))
 }
 
 /// Returns the name of a function, which lives until the function is changed or deleted.
-///
-/// # Safety
-/// `func` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_FunctionName(func: *mut TF_Function) -> *const c_char {
-    quiet(ptr::null(), || {
-        // SAFETY: as the caller promises.
-        Ok(unsafe { get(func, "func")? }.function.op().c_name.as_ptr())
-    })
+pub extern "C" fn TF_FunctionName(func: Ref<TF_Function>) -> *const c_char {
+    quiet(ptr::null(), || Ok(func.get("func")?.function.op().c_name.as_ptr()))
 }
 
 /// Stores the function as a serialised `FunctionDef`.
-///
-/// # Safety
-/// `func`, the buffer and `status` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_FunctionToFunctionDef(
-    func: *mut TF_Function,
-    output_func_def: *mut TF_Buffer,
-    status: *mut TF_Status,
+pub extern "C" fn TF_FunctionToFunctionDef(
+    func: Ref<TF_Function>,
+    output_func_def: Mut<TF_Buffer>,
+    status: Status,
 ) {
-    // SAFETY: as the caller promises.
-    let body = || unsafe { fill(output_func_def, get(func, "func")?.function.def()) };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    guard(status, (), || fill(output_func_def, func.get("func")?.function.def()))
 }
 
 /// Returns the function of a serialised `FunctionDef`, or null on an error. Its body is not looked at.
-///
-/// # Safety
-/// `proto` must be readable for `proto_len` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_FunctionImportFunctionDef(
-    proto: *const c_void,
+pub extern "C" fn TF_FunctionImportFunctionDef(
+    proto: Bytes,
     proto_len: usize,
-    status: *mut TF_Status,
+    status: Status,
 ) -> *mut TF_Function {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let bytes = unsafe { slice(proto.cast(), proto_len, "proto")? };
+    guard(status, ptr::null_mut(), || {
+        let bytes = proto.get(proto_len, "proto")?;
         let def = proto::decode(bytes)
             .map_err(|_| invalid!("Invalid FunctionDef given to TF_FunctionImportFunctionDef"))?;
-        Ok(TF_Function::hand_out(Arc::new(Function::new(def)?)))
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, ptr::null_mut(), body) }
+        Ok(TF_Function { function: Arc::new(Function::new(def)?) }.hand_out())
+    })
 }
 
 /// Sets or replaces an attribute of the function: a serialised `AttrValue`. Copies of the function in graphs
 /// stay as they are.
-///
-/// # Safety
-/// `func` must be live and used by nobody else, `attr_name` NUL-terminated, `proto` readable for
-/// `proto_len` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_FunctionSetAttrValueProto(
-    func: *mut TF_Function,
-    attr_name: *const c_char,
-    proto: *const c_void,
+pub extern "C" fn TF_FunctionSetAttrValueProto(
+    mut func: Mut<TF_Function>,
+    attr_name: CStrIn,
+    proto: Bytes,
     proto_len: usize,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (func, name, bytes) = unsafe {
-            (
-                get_mut(func, "func")?,
-                text(attr_name, "attr_name")?,
-                slice(proto.cast(), proto_len, "proto")?,
-            )
-        };
+    guard(status, (), || {
+        let (func, name, bytes) =
+            (func.get("func")?, attr_name.get("attr_name")?, proto.get(proto_len, "proto")?);
         let value = proto::decode(bytes).map_err(|_| {
             invalid!("Unparseable AttrValue proto passed to TF_FunctionSetAttrValueProto")
         })?;
         func.function = Arc::new(func.function.with_attr(&name, value));
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Stores an attribute of the function as a serialised `AttrValue`.
-///
-/// # Safety
-/// `func`, the buffer and `status` must be live, `attr_name` NUL-terminated.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_FunctionGetAttrValueProto(
-    func: *mut TF_Function,
-    attr_name: *const c_char,
-    output_attr_value: *mut TF_Buffer,
-    status: *mut TF_Status,
+pub extern "C" fn TF_FunctionGetAttrValueProto(
+    func: Ref<TF_Function>,
+    attr_name: CStrIn,
+    output_attr_value: Mut<TF_Buffer>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (func, name) = unsafe { (get(func, "func")?, text(attr_name, "attr_name")?) };
+    guard(status, (), || {
+        let (func, name) = (func.get("func")?, attr_name.get("attr_name")?);
         let function = &func.function;
         let value = function.def().attr.get(&*name).ok_or_else(|| {
             invalid!("Function '{}' has no attr named '{name}'.", function.name())
         })?;
-        // SAFETY: as the caller promises.
-        unsafe { fill(output_attr_value, value) }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+        fill(output_attr_value, value)
+    })
 }
 
 /// Deletes a function, but not the copies that graphs have; null is allowed.
-///
-/// # Safety
-/// `func` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_DeleteFunction(func: *mut TF_Function) {
-    if !func.is_null() {
-        // SAFETY: the caller hands the function over.
-        drop(unsafe { Box::from_raw(func) });
-    }
+pub extern "C" fn TF_DeleteFunction(func: Owned<TF_Function>) {
+    drop(func);
 }
 
 /// Puts a function, and if `grad` is not null its gradient, into a graph. Operations of the graph can then
 /// have its name as their type. The same function again changes nothing, a different one of the same
 /// name is an error; then the graph is as before.
-///
-/// # Safety
-/// `g` and the functions must be live; `grad` may be null.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GraphCopyFunction(
-    g: *mut TF_Graph,
-    func: *const TF_Function,
-    grad: *const TF_Function,
-    status: *mut TF_Status,
+pub extern "C" fn TF_GraphCopyFunction(
+    g: Ref<TF_Graph>,
+    func: In<TF_Function>,
+    grad: In<TF_Function>,
+    status: Status,
 ) {
-    let body = || {
-        if func.is_null() {
-            return Err(invalid!("'func' argument to TF_GraphCopyFunction cannot be null"));
-        }
-        // SAFETY: as the caller promises.
-        let (graph, func) = unsafe { (get(g, "g")?, get(func, "func")?) };
-        // SAFETY: as the caller promises.
-        let grad = unsafe { grad.as_ref() }.map(|grad| &grad.function);
+    guard(status, (), || {
+        let func = func
+            .opt()
+            .ok_or_else(|| invalid!("'func' argument to TF_GraphCopyFunction cannot be null"))?;
+        let graph = g.get("g")?;
+        let grad = grad.opt().map(|grad| &grad.function);
         graph.shared.lock().add_function(&func.function, grad)
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Returns the number of functions in the graph's library.
-///
-/// # Safety
-/// `g` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GraphNumFunctions(g: *mut TF_Graph) -> c_int {
-    quiet(0, || {
-        // SAFETY: as the caller promises.
-        Ok(to_int(unsafe { get(g, "g")? }.shared.lock().library().len()))
-    })
+pub extern "C" fn TF_GraphNumFunctions(g: Ref<TF_Graph>) -> c_int {
+    quiet(0, || Ok(to_int(g.get("g")?.shared.lock().library().len())))
 }
 
 /// Stores functions of the graph in `funcs`, at most `max_func`, and returns how many. The caller deletes
 /// each.
-///
-/// # Safety
-/// `g` must be live, `funcs` writable for `max_func` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GraphGetFunctions(
-    g: *mut TF_Graph,
-    funcs: *mut *mut TF_Function,
+pub extern "C" fn TF_GraphGetFunctions(
+    g: Ref<TF_Graph>,
+    mut funcs: ArrayMut<*mut TF_Function>,
     max_func: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) -> c_int {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let library = unsafe { get(g, "g")? }.shared.lock().library().clone();
+    guard(status, 0, || {
+        let library = g.get("g")?.shared.lock().library().clone();
         let len = library.len().min(count(max_func, "max_func")?);
-        // SAFETY: as the caller promises.
-        let funcs = unsafe { slice_mut(funcs, len, "funcs")? };
+        let funcs = funcs.get(len, "funcs")?;
         for (slot, function) in funcs.iter_mut().zip(library.functions()) {
-            *slot = TF_Function::hand_out(function.clone());
+            *slot = TF_Function { function: function.clone() }.hand_out();
         }
         Ok(to_int(len))
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, 0, body) }
+    })
 }

@@ -1,6 +1,6 @@
 //! Graphs and the operations in them, as C holds them.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -13,10 +13,11 @@ use tfcore_proto as proto;
 use tfcore_tensor::PartialShape;
 
 use super::arena::Arena;
-use super::handle::{count, get, get_mut, guard, quiet, slice, slice_mut, text, to_int};
+use super::handle::{
+    Array, ArrayMut, CStrIn, Handle, Mut, Owned, Ref, Status, count, guard, quiet, to_int,
+};
 use super::mutate::{Sessions, Taken};
 use super::tf_buffer::{TF_Buffer, fill, fill_with};
-use super::tf_status::TF_Status;
 use super::while_loop::PendingLoop;
 use crate::ops;
 
@@ -50,14 +51,23 @@ impl TF_Graph {
 
     /// Shares the graph with the client.
     ///
-    /// # Safety
-    /// `graph` must come from [`TF_Graph::into_raw`] and be live.
-    pub(crate) unsafe fn share(graph: *const TF_Graph) -> Arc<TF_Graph> {
-        // SAFETY: as the caller promises; the count now has one for the result.
-        unsafe {
-            Arc::increment_strong_count(graph);
-            Arc::from_raw(graph)
-        }
+    /// # Errors
+    /// `InvalidArgument` naming the argument if it is null.
+    pub(crate) fn share(graph: Ref<TF_Graph>, name: &str) -> Result<Arc<TF_Graph>> {
+        graph.get(name)?;
+        // SAFETY: all graphs that C has come from `into_raw`. The count lies beside what a reference may reach, so that it
+        // takes the pointer; it now has one for the result.
+        Ok(unsafe {
+            Arc::increment_strong_count(graph.as_ptr());
+            Arc::from_raw(graph.as_ptr())
+        })
+    }
+}
+
+impl Handle for TF_Graph {
+    unsafe fn free(graph: *mut TF_Graph) {
+        // SAFETY: as the caller promises.
+        drop(unsafe { TF_Graph::from_raw(graph) });
     }
 }
 
@@ -129,6 +139,12 @@ impl GraphGuard<'_> {
         *handle
     }
 
+    /// As [`GraphGuard::handle`], for the structs that C keeps.
+    pub(crate) fn oper(&mut self, id: NodeId) -> Ref<TF_Operation> {
+        // SAFETY: an operation never changes and lives as long as its graph, which C keeps alive as long as it uses the result.
+        unsafe { Ref::new(self.handle(id)) }
+    }
+
     pub(crate) fn add_session(&mut self, session: Weak<Taken>) {
         self.state.sessions.add(session);
     }
@@ -139,7 +155,7 @@ impl GraphGuard<'_> {
     }
 
     pub(crate) fn output(&mut self, output: OutputRef) -> TF_Output {
-        TF_Output { oper: self.handle(output.node), index: to_int(output.port()) }
+        TF_Output { oper: self.oper(output.node), index: to_int(output.port()) }
     }
 }
 
@@ -192,7 +208,7 @@ impl TF_Operation {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TF_Input {
-    pub oper: *mut TF_Operation,
+    pub oper: Ref<TF_Operation>,
     pub index: c_int,
 }
 
@@ -200,7 +216,7 @@ pub struct TF_Input {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct TF_Output {
-    pub oper: *mut TF_Operation,
+    pub oper: Ref<TF_Operation>,
     pub index: c_int,
 }
 
@@ -209,12 +225,8 @@ impl TF_Output {
     ///
     /// # Errors
     /// `InvalidArgument` for null and for operations of another graph, `OutOfRange` for a negative index.
-    ///
-    /// # Safety
-    /// The operation must be null or live.
-    pub(crate) unsafe fn in_graph(self, graph: &SharedGraph) -> Result<OutputRef> {
-        // SAFETY: as the caller promises.
-        unsafe { node_in(self.oper, graph)? }.output(self.index)
+    pub(crate) fn in_graph(self, graph: &SharedGraph) -> Result<OutputRef> {
+        node_in(self.oper.get("oper")?, graph)?.output(self.index)
     }
 }
 
@@ -238,15 +250,7 @@ impl TF_Operation {
 }
 
 /// The operation, which must belong to `graph`.
-///
-/// # Safety
-/// The operation must be null or live.
-pub(crate) unsafe fn node_in<'a>(
-    oper: *mut TF_Operation,
-    graph: &SharedGraph,
-) -> Result<&'a TF_Operation> {
-    // SAFETY: as the caller promises.
-    let oper = unsafe { get(oper, "oper")? };
+pub(crate) fn node_in<'a>(oper: &'a TF_Operation, graph: &SharedGraph) -> Result<&'a TF_Operation> {
     if !oper.is_in(graph) {
         return Err(invalid!("Node {} was not found in the graph", oper.name));
     }
@@ -260,97 +264,63 @@ pub extern "C" fn TF_NewGraph() -> *mut TF_Graph {
 }
 
 /// Deletes a graph once no session uses it any more; null is allowed.
-///
-/// # Safety
-/// `graph` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_DeleteGraph(graph: *mut TF_Graph) {
-    if !graph.is_null() {
-        // SAFETY: the caller hands the graph over.
-        let graph = unsafe { TF_Graph::from_raw(graph) };
-        quiet((), || {
-            drop(graph);
-            Ok(())
-        });
-    }
+pub extern "C" fn TF_DeleteGraph(graph: Owned<TF_Graph>) {
+    drop(graph);
 }
 
 /// Merges a shape into what is known of an output's: -1 for an unknown dimension, `num_dims` -1 for an
 /// unknown rank, which changes nothing.
-///
-/// # Safety
-/// `graph` and the operation must be live, `dims` readable for `num_dims` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GraphSetTensorShape(
-    graph: *mut TF_Graph,
+pub extern "C" fn TF_GraphSetTensorShape(
+    graph: Ref<TF_Graph>,
     output: TF_Output,
-    dims: *const i64,
+    dims: Array<i64>,
     num_dims: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let graph = unsafe { get(graph, "graph")? };
-        // SAFETY: as the caller promises.
-        let (output, shape) =
-            unsafe { (output.in_graph(&graph.shared)?, partial_shape(dims, num_dims)?) };
+    guard(status, (), || {
+        let graph = graph.get("graph")?;
+        let (output, shape) = (output.in_graph(&graph.shared)?, partial_shape(dims, num_dims)?);
         graph.shared.lock().merge_shape(output, &shape)
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// A shape as C passes it.
-///
-/// # Safety
-/// `dims` must be readable for `num_dims` elements.
-pub(crate) unsafe fn partial_shape(dims: *const i64, num_dims: c_int) -> Result<PartialShape> {
+pub(crate) fn partial_shape(dims: Array<i64>, num_dims: c_int) -> Result<PartialShape> {
     if num_dims < 0 {
         return Ok(PartialShape::unknown());
     }
-    // SAFETY: as the caller promises.
-    PartialShape::from_i64s(unsafe { slice(dims, count(num_dims, "num_dims")?, "dims")? })
+    PartialShape::from_i64s(dims.get(count(num_dims, "num_dims")?, "dims")?)
 }
 
 /// Returns the rank of an output, or -1 if it is unknown.
-///
-/// # Safety
-/// `graph` and the operation must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GraphGetTensorNumDims(
-    graph: *mut TF_Graph,
+pub extern "C" fn TF_GraphGetTensorNumDims(
+    graph: Ref<TF_Graph>,
     output: TF_Output,
-    status: *mut TF_Status,
+    status: Status,
 ) -> c_int {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let graph = unsafe { get(graph, "graph")? };
-        // SAFETY: as the caller promises.
-        let output = unsafe { output.in_graph(&graph.shared)? };
+    guard(status, -1, || {
+        let graph = graph.get("graph")?;
+        let output = output.in_graph(&graph.shared)?;
         let graph = graph.shared.lock();
         Ok(graph.shape(output)?.rank().map_or(-1, to_int))
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, -1, body) }
+    })
 }
 
 /// Stores the dimensions of an output, -1 for unknown ones. `num_dims` must be the rank.
-///
-/// # Safety
-/// `graph` and the operation must be live, `dims` writable for `num_dims` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GraphGetTensorShape(
-    graph: *mut TF_Graph,
+pub extern "C" fn TF_GraphGetTensorShape(
+    graph: Ref<TF_Graph>,
     output: TF_Output,
-    dims: *mut i64,
+    mut dims: ArrayMut<i64>,
     num_dims: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let graph = unsafe { get(graph, "graph")? };
-        // SAFETY: as the caller promises.
-        let output = unsafe { output.in_graph(&graph.shared)? };
+    guard(status, (), || {
+        let graph = graph.get("graph")?;
+        let output = output.in_graph(&graph.shared)?;
         let graph = graph.shared.lock();
         let shape = graph.shape(output)?;
         let rank = shape.rank().map_or(-1, to_int);
@@ -358,29 +328,22 @@ pub unsafe extern "C" fn TF_GraphGetTensorShape(
             return Err(invalid!("Expected rank is {num_dims} but actual rank is {rank}"));
         }
         let known = shape.dims().unwrap_or_default();
-        // SAFETY: as the caller promises.
-        let dims = unsafe { slice_mut(dims, known.len(), "dims")? };
+        let dims = dims.get(known.len(), "dims")?;
         for (out, dim) in dims.iter_mut().zip(known) {
             *out = dim.to_i64();
         }
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Returns the operation called `oper_name`, or null.
-///
-/// # Safety
-/// `graph` must be live, `oper_name` a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GraphOperationByName(
-    graph: *mut TF_Graph,
-    oper_name: *const c_char,
+pub extern "C" fn TF_GraphOperationByName(
+    graph: Ref<TF_Graph>,
+    oper_name: CStrIn,
 ) -> *mut TF_Operation {
     quiet(ptr::null_mut(), || {
-        // SAFETY: as the caller promises.
-        let (graph, name) = unsafe { (get(graph, "graph")?, text(oper_name, "oper_name")?) };
+        let (graph, name) = (graph.get("graph")?, oper_name.get("oper_name")?);
         let mut graph = graph.shared.lock();
         Ok(graph.find(&name).map_or(ptr::null_mut(), |id| graph.handle(id)))
     })
@@ -388,17 +351,13 @@ pub unsafe extern "C" fn TF_GraphOperationByName(
 
 /// Goes through the operations in order of their creation: returns the one at `*pos`, which begins at 0,
 /// and moves on; null at the end.
-///
-/// # Safety
-/// `graph` must be live, `pos` valid.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GraphNextOperation(
-    graph: *mut TF_Graph,
-    pos: *mut usize,
+pub extern "C" fn TF_GraphNextOperation(
+    graph: Ref<TF_Graph>,
+    mut pos: Mut<usize>,
 ) -> *mut TF_Operation {
     quiet(ptr::null_mut(), || {
-        // SAFETY: as the caller promises.
-        let (graph, pos) = unsafe { (get(graph, "graph")?, get_mut(pos, "pos")?) };
+        let (graph, pos) = (graph.get("graph")?, pos.get("pos")?);
         let mut graph = graph.shared.lock();
         let Some(id) = graph.nodes().get(*pos).map(|node| node.id) else {
             return Ok(ptr::null_mut());
@@ -409,69 +368,48 @@ pub unsafe extern "C" fn TF_GraphNextOperation(
 }
 
 /// Stores the graph as a serialised `GraphDef`.
-///
-/// # Safety
-/// `graph`, the buffer and `status` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GraphToGraphDef(
-    graph: *mut TF_Graph,
-    output_graph_def: *mut TF_Buffer,
-    status: *mut TF_Status,
+pub extern "C" fn TF_GraphToGraphDef(
+    graph: Ref<TF_Graph>,
+    output_graph_def: Mut<TF_Buffer>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let message = unsafe { get(graph, "graph")? }.shared.lock().encode();
-        // SAFETY: as the caller promises.
-        unsafe { fill_with(output_graph_def, message.as_bytes()) }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    guard(status, (), || {
+        let message = graph.get("graph")?.shared.lock().encode();
+        fill_with(output_graph_def, message.as_bytes())
+    })
 }
 
 /// Stores the serialised `OpDef` of an op or of a function of the graph.
-///
-/// # Safety
-/// `graph`, the buffer and `status` must be live, `op_name` a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GraphGetOpDef(
-    graph: *mut TF_Graph,
-    op_name: *const c_char,
-    output_op_def: *mut TF_Buffer,
-    status: *mut TF_Status,
+pub extern "C" fn TF_GraphGetOpDef(
+    graph: Ref<TF_Graph>,
+    op_name: CStrIn,
+    output_op_def: Mut<TF_Buffer>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (graph, name) = unsafe { (get(graph, "graph")?, text(op_name, "op_name")?) };
+    guard(status, (), || {
+        let (graph, name) = (graph.get("graph")?, op_name.get("op_name")?);
         let graph = graph.shared.lock();
         let def = graph.op_def(&name).ok_or_else(|| not_found!("{}", Graph::unknown_op(&name)))?;
-        // SAFETY: as the caller promises.
-        unsafe { fill(output_op_def, &def) }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+        fill(output_op_def, &def)
+    })
 }
 
 /// Stores the serialised `VersionDef` of the graph.
-///
-/// # Safety
-/// `graph`, the buffer and `status` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GraphVersions(
-    graph: *mut TF_Graph,
-    output_version_def: *mut TF_Buffer,
-    status: *mut TF_Status,
+pub extern "C" fn TF_GraphVersions(
+    graph: Ref<TF_Graph>,
+    output_version_def: Mut<TF_Buffer>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let versions = unsafe { get(graph, "graph")? }.shared.lock().versions().clone();
+    guard(status, (), || {
+        let versions = graph.get("graph")?.shared.lock().versions().clone();
         let message = proto::VersionDef {
             producer: versions.producer,
             min_consumer: versions.min_consumer,
             bad_consumers: versions.bad_consumers,
         };
-        // SAFETY: as the caller promises.
-        unsafe { fill(output_version_def, &message) }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+        fill(output_version_def, &message)
+    })
 }

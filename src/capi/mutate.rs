@@ -3,7 +3,6 @@
 //! Sessions that have taken an operation in go on with the old one, and warn of that at their next run; new sessions see
 //! the change.
 
-use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,14 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use tfcore_base::{Result, invalid};
 use tfcore_framework::AttrValue;
+use tfcore_framework::log::{self, Severity};
 use tfcore_graph::{Graph, NodeId};
 use tfcore_proto::{self as messages, decode};
 
 use super::graph::{GraphGuard, TF_Graph, TF_Input, TF_Operation, TF_Output, node_in};
-use super::handle::{count, get, guard, quiet, slice, text};
-use super::log;
-use super::tf_buffer::{self, TF_Buffer, bytes};
-use super::tf_status::TF_Status;
+use super::handle::{Bytes, CStrIn, In, Out, Ref, Status, count, guard, quiet};
+use super::tf_buffer::{self, TF_Buffer};
 use super::tf_tensor::TF_Tensor;
 
 /// How far a session has taken its graph in. The session has it, and its graph knows of it.
@@ -47,7 +45,7 @@ impl Taken {
             && self.is_mutated.swap(false, Ordering::Acquire)
             && let Some(warning) = self.warning.lock().take()
         {
-            log::warn(&warning);
+            log::report(Severity::Warning, &warning);
         }
     }
 }
@@ -88,19 +86,14 @@ fn warning(graph: &Graph, id: NodeId, action: &str) -> String {
 }
 
 /// Changes an operation of `graph` under the lock.
-///
-/// # Safety
-/// The pointers must be null or live.
-unsafe fn change(
-    graph: *mut TF_Graph,
-    op: *mut TF_Operation,
+fn change(
+    graph: Ref<TF_Graph>,
+    op: Ref<TF_Operation>,
     action: &str,
     body: impl FnOnce(&mut GraphGuard<'_>, NodeId) -> Result<()>,
 ) -> Result<()> {
-    // SAFETY: as the caller promises, here and below.
-    let graph = unsafe { get(graph, "graph")? };
-    // SAFETY: as above.
-    let id = unsafe { node_in(op, &graph.shared)? }.id;
+    let graph = graph.get("graph")?;
+    let id = node_in(op.get("oper")?, &graph.shared)?.id;
     let mut graph = graph.shared.lock();
     body(&mut graph, id)?;
     graph.record_mutation(id, action);
@@ -111,28 +104,18 @@ unsafe fn change(
 ///
 /// Reports `TF_INTERNAL` for an operation of another type, `TF_OUT_OF_RANGE` if there is no such output, and
 /// `TF_INVALID_ARGUMENT` if `T` leaves no room.
-///
-/// # Safety
-/// `graph`, `status` and the operations must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_AddWhileInputHack(
-    graph: *mut TF_Graph,
+pub extern "C" fn TF_AddWhileInputHack(
+    graph: Ref<TF_Graph>,
     new_src: TF_Output,
-    dst: *mut TF_Operation,
-    status: *mut TF_Status,
+    dst: Ref<TF_Operation>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises, here and below.
-        let shared = unsafe { &get(graph, "graph")?.shared };
-        // SAFETY: as above.
-        let source = unsafe { new_src.in_graph(shared)? };
-        // SAFETY: as above.
-        unsafe {
-            change(graph, dst, "adding input tensor", |graph, id| graph.add_while_input(id, source))
-        }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    guard(status, (), || {
+        let shared = &graph.get("graph")?.shared;
+        let source = new_src.in_graph(shared)?;
+        change(graph, dst, "adding input tensor", |graph, id| graph.add_while_input(id, source))
+    })
 }
 
 /// Makes `new_src` feed an input, in place of the output that does. The types are checked when a session takes the
@@ -140,236 +123,165 @@ pub unsafe extern "C" fn TF_AddWhileInputHack(
 ///
 /// Reports `TF_OUT_OF_RANGE` if there is no such output or input, and `TF_INVALID_ARGUMENT` if the shapes contradict
 /// each other; the edge is then as it was.
-///
-/// # Safety
-/// `graph`, `status` and the operations must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_UpdateEdge(
-    graph: *mut TF_Graph,
+pub extern "C" fn TF_UpdateEdge(
+    graph: Ref<TF_Graph>,
     new_src: TF_Output,
     dst: TF_Input,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises, here and below.
-        let shared = unsafe { &get(graph, "graph")?.shared };
-        // SAFETY: as above.
-        let source = unsafe { new_src.in_graph(shared)? };
+    guard(status, (), || {
+        let shared = &graph.get("graph")?.shared;
+        let source = new_src.in_graph(shared)?;
         let input = count(dst.index, "dst.index")?;
-        // SAFETY: as above.
-        unsafe {
-            change(graph, dst.oper, "updating input tensor", |graph, id| {
-                graph.update_edge(source, id, input)
-            })
-        }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+        change(graph, dst.oper, "updating input tensor", |graph, id| {
+            graph.update_edge(source, id, input)
+        })
+    })
 }
 
 /// Makes `op` run after `input`.
-///
-/// # Safety
-/// `graph` and the operations must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_AddOperationControlInput(
-    graph: *mut TF_Graph,
-    op: *mut TF_Operation,
-    input: *mut TF_Operation,
+pub extern "C" fn TF_AddOperationControlInput(
+    graph: Ref<TF_Graph>,
+    op: Ref<TF_Operation>,
+    input: Ref<TF_Operation>,
 ) {
     quiet((), || {
-        // SAFETY: as the caller promises, here and below.
-        let before = unsafe { node_in(input, &get(graph, "graph")?.shared)? }.id;
-        // SAFETY: as above.
-        unsafe {
-            change(graph, op, "adding control input", |graph, id| {
-                graph.add_control_input(id, before);
-                Ok(())
-            })
-        }
+        let shared = &graph.get("graph")?.shared;
+        let before = node_in(input.get("oper")?, shared)?.id;
+        change(graph, op, "adding control input", |graph, id| {
+            graph.add_control_input(id, before);
+            Ok(())
+        })
     });
 }
 
 /// Removes all control inputs of `op`.
-///
-/// # Safety
-/// `graph` and the operation must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_RemoveAllControlInputs(graph: *mut TF_Graph, op: *mut TF_Operation) {
+pub extern "C" fn TF_RemoveAllControlInputs(graph: Ref<TF_Graph>, op: Ref<TF_Operation>) {
     quiet((), || {
-        // SAFETY: as the caller promises.
-        unsafe {
-            change(graph, op, "removing control inputs", |graph, id| {
-                graph.remove_control_inputs(id);
-                Ok(())
-            })
-        }
+        change(graph, op, "removing control inputs", |graph, id| {
+            graph.remove_control_inputs(id);
+            Ok(())
+        })
     });
 }
 
 /// Sets an attr of `op` to a serialised `AttrValue`. Whether the op declares such an attr is not checked; the types of
 /// inputs and outputs follow.
-///
-/// # Safety
-/// `graph`, the operation, the buffer and `status` must be live, `attr_name` a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_SetAttr(
-    graph: *mut TF_Graph,
-    op: *mut TF_Operation,
-    attr_name: *const c_char,
-    attr_value_proto: *mut TF_Buffer,
-    status: *mut TF_Status,
+pub extern "C" fn TF_SetAttr(
+    graph: Ref<TF_Graph>,
+    op: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    attr_value_proto: Ref<TF_Buffer>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises, here and below.
-        let (name, bytes) = unsafe {
-            (text(attr_name, "attr_name")?, bytes(attr_value_proto, "attr_value_proto")?)
-        };
+    guard(status, (), || {
+        let (name, bytes) = (
+            attr_name.get("attr_name")?,
+            attr_value_proto.get("attr_value_proto")?.bytes("attr_value_proto")?,
+        );
         let message: messages::AttrValue =
             decode(bytes).map_err(|_| invalid!("Invalid AttrValue proto"))?;
-        // SAFETY: as above.
-        unsafe {
-            change(graph, op, "setting attribute", |graph, id| {
-                graph.set_attr(id, &name, AttrValue::from_proto(message));
-                Ok(())
-            })
-        }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+        change(graph, op, "setting attribute", |graph, id| {
+            graph.set_attr(id, &name, AttrValue::from_proto(message));
+            Ok(())
+        })
+    })
 }
 
 /// Removes an attr of `op`; one that it does not have is no error.
-///
-/// # Safety
-/// `graph`, the operation and `status` must be live, `attr_name` a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ClearAttr(
-    graph: *mut TF_Graph,
-    op: *mut TF_Operation,
-    attr_name: *const c_char,
-    status: *mut TF_Status,
+pub extern "C" fn TF_ClearAttr(
+    graph: Ref<TF_Graph>,
+    op: Ref<TF_Operation>,
+    attr_name: CStrIn,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises, here and below.
-        let name = unsafe { text(attr_name, "attr_name")? };
-        // SAFETY: as above.
-        unsafe {
-            change(graph, op, "clearing attribute", |graph, id| {
-                graph.clear_attr(id, &name);
-                Ok(())
-            })
-        }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    guard(status, (), || {
+        let name = attr_name.get("attr_name")?;
+        change(graph, op, "clearing attribute", |graph, id| {
+            graph.clear_attr(id, &name);
+            Ok(())
+        })
+    })
 }
 
 /// Sets the full type of `op` to a serialised `FullTypeDef`; to an empty one, if the bytes are none.
-///
-/// # Safety
-/// `graph`, the operation and the buffer must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_SetFullType(
-    graph: *mut TF_Graph,
-    op: *mut TF_Operation,
-    full_type_proto: *const TF_Buffer,
+pub extern "C" fn TF_SetFullType(
+    graph: Ref<TF_Graph>,
+    op: Ref<TF_Operation>,
+    full_type_proto: In<TF_Buffer>,
 ) {
     quiet((), || {
-        // SAFETY: as the caller promises, here and below.
-        let bytes = unsafe { bytes(full_type_proto, "full_type_proto")? };
+        let bytes = full_type_proto.get("full_type_proto")?.bytes("full_type_proto")?;
         let full_type = decode(bytes).unwrap_or_default();
-        // SAFETY: as above.
-        unsafe {
-            change(graph, op, "setting fulltype", |graph, id| {
-                graph.set_full_type(id, Some(full_type));
-                Ok(())
-            })
-        }
+        change(graph, op, "setting fulltype", |graph, id| {
+            graph.set_full_type(id, Some(full_type));
+            Ok(())
+        })
     });
 }
 
 /// Requests a device for `op`; an empty name requests none. The name is checked when a session places the operation.
-///
-/// # Safety
-/// `graph` and the operation must be live, `device` a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_SetRequestedDevice(
-    graph: *mut TF_Graph,
-    op: *mut TF_Operation,
-    device: *const c_char,
+pub extern "C" fn TF_SetRequestedDevice(
+    graph: Ref<TF_Graph>,
+    op: Ref<TF_Operation>,
+    device: CStrIn,
 ) {
     quiet((), || {
-        // SAFETY: as the caller promises, here and below.
-        let device = unsafe { text(device, "device")? };
-        // SAFETY: as above.
-        unsafe {
-            change(graph, op, "setting device", |graph, id| {
-                graph.set_requested_device(id, &device);
-                Ok(())
-            })
-        }
+        let device = device.get("device")?;
+        change(graph, op, "setting device", |graph, id| {
+            graph.set_requested_device(id, &device);
+            Ok(())
+        })
     });
 }
 
 /// Sets whether operations that are added from now on must have a shape function, as they must by default.
-///
-/// # Safety
-/// `graph` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_SetRequireShapeInferenceFns(graph: *mut TF_Graph, require: bool) {
+pub extern "C" fn TF_SetRequireShapeInferenceFns(graph: Ref<TF_Graph>, require: bool) {
     quiet((), || {
-        // SAFETY: as the caller promises.
-        unsafe { get(graph, "graph")? }.shared.lock().set_require_shape_fns(require);
+        graph.get("graph")?.shared.lock().set_require_shape_fns(require);
         Ok(())
     });
 }
 
 /// Computes an output that depends on constants and static shapes only. Returns 1 and stores its value, for the caller
 /// to delete, or 0 and null if it cannot be told before a run; that is no error.
-///
-/// # Safety
-/// The pointers and the operation must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_TryEvaluateConstant(
-    graph: *mut TF_Graph,
+pub extern "C" fn TF_TryEvaluateConstant(
+    graph: Ref<TF_Graph>,
     output: TF_Output,
-    result: *mut *mut TF_Tensor,
-    status: *mut TF_Status,
+    mut result: Out<*mut TF_Tensor>,
+    status: Status,
 ) -> u8 {
-    let body = || {
-        // SAFETY: as the caller promises, here and below.
-        unsafe { super::handle::put(result, ptr::null_mut(), "result")? };
-        // SAFETY: as above.
-        let graph = unsafe { get(graph, "graph")? };
-        // SAFETY: as above.
-        let output = unsafe { output.in_graph(&graph.shared)? };
+    guard(status, 0, || {
+        result.put(ptr::null_mut(), "result")?;
+        let graph = graph.get("graph")?;
+        let output = output.in_graph(&graph.shared)?;
         let Some(tensor) = graph.shared.lock().evaluate_constant(output)? else {
             return Ok(0);
         };
-        // SAFETY: as above.
-        unsafe { super::handle::put(result, TF_Tensor::new(tensor), "result")? };
+        result.put(TF_Tensor::new(tensor), "result")?;
         Ok(1)
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, 0, body) }
+    })
 }
 
 /// Returns what is known of the values behind a resource handle, as a serialised
 /// `CppShapeInferenceResult.HandleData` for the caller to delete; null if nothing is, or there is no such output.
-///
-/// # Safety
-/// `graph` and the operation must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GetHandleShapeAndType(
-    graph: *mut TF_Graph,
+pub extern "C" fn TF_GetHandleShapeAndType(
+    graph: Ref<TF_Graph>,
     output: TF_Output,
 ) -> *mut TF_Buffer {
     quiet(ptr::null_mut(), || {
-        // SAFETY: as the caller promises, here and below.
-        let graph = unsafe { get(graph, "graph")? };
-        // SAFETY: as above.
-        let output = unsafe { output.in_graph(&graph.shared)? };
+        let graph = graph.get("graph")?;
+        let output = output.in_graph(&graph.shared)?;
         let graph = graph.shared.lock();
         let message = graph.handle_data_to_proto(output)?;
         Ok(message.map_or(ptr::null_mut(), |message| tf_buffer::new(&message)))
@@ -377,27 +289,19 @@ pub unsafe extern "C" fn TF_GetHandleShapeAndType(
 }
 
 /// Sets what is known of the values behind a resource handle to a serialised `CppShapeInferenceResult.HandleData`.
-///
-/// # Safety
-/// `graph`, `status` and the operation must be live, `proto` readable for `proto_len` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_SetHandleShapeAndType(
-    graph: *mut TF_Graph,
+pub extern "C" fn TF_SetHandleShapeAndType(
+    graph: Ref<TF_Graph>,
     output: TF_Output,
-    proto: *const c_void,
+    proto: Bytes,
     proto_len: usize,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises, here and below.
-        let (graph, bytes) =
-            unsafe { (get(graph, "graph")?, slice::<u8>(proto.cast(), proto_len, "proto")?) };
-        // SAFETY: as above.
-        let output = unsafe { output.in_graph(&graph.shared)? };
+    guard(status, (), || {
+        let (graph, bytes) = (graph.get("graph")?, proto.get(proto_len, "proto")?);
+        let output = output.in_graph(&graph.shared)?;
         let message =
             decode(bytes).map_err(|_| invalid!("Couldn't deserialize HandleData proto"))?;
         graph.shared.lock().set_handle_data(output, &message)
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }

@@ -1,7 +1,7 @@
 //! `ops.h`: ops that clients define, with their shape functions.
 #![allow(unused_variables, reason = "the headers have arguments that no implementation needs")]
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tfcore_base::{Result, invalid};
 use tfcore_framework::{Behaviour, InferenceContext, OpSpec, ShapeFn, shape_ops};
 use tfcore_tensor::{Dim, MAX_RANK, PartialShape};
 
-use super::handle::{get, get_mut, guard, put, quiet, text};
+use super::handle::{Boxed, CStrIn, Mut, Out, Owned, Ref, Status, guard, quiet};
 use super::tf_datatype::TF_DataTypeNumber;
 use super::tf_status::TF_Status;
 use crate::ops;
@@ -55,76 +55,51 @@ impl TF_OpDefinitionBuilder {
         if !self.mistakes.is_empty() {
             return Err(invalid!("{}", self.mistakes.join("\n")));
         }
-        let behaviour = Behaviour { shape: self.shape_fn, ..Behaviour::default() };
+        let behaviour = Behaviour::with_shape(self.shape_fn);
         ops::registry().add(self.spec.finalize()?, behaviour)
     }
 }
+
+impl Boxed for TF_OpDefinitionBuilder {}
+
+impl Boxed for TF_ShapeHandle {}
+
+impl Boxed for TF_DimensionHandle {}
 
 // ---- definitions ----
 
 /// Returns a new builder of an op with this name. It is deleted by `TF_RegisterOpDefinition` or
 /// `TF_DeleteOpDefinitionBuilder`; null if `op_name` is null.
-///
-/// # Safety
-/// `op_name` must be null or a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_NewOpDefinitionBuilder(
-    op_name: *const c_char,
-) -> *mut TF_OpDefinitionBuilder {
+pub extern "C" fn TF_NewOpDefinitionBuilder(op_name: CStrIn) -> *mut TF_OpDefinitionBuilder {
     quiet(ptr::null_mut(), || {
-        // SAFETY: as the caller promises.
-        let spec = OpSpec::new(unsafe { text(op_name, "op_name")? });
-        Ok(Box::into_raw(Box::new(TF_OpDefinitionBuilder { spec, ..Default::default() })))
+        let spec = OpSpec::new(op_name.get("op_name")?);
+        Ok(TF_OpDefinitionBuilder { spec, ..Default::default() }.hand_out())
     })
 }
 
 /// Registers the op for the whole process and deletes the builder, whether that succeeds or not.
 ///
 /// A specification that cannot be read is `TF_INVALID_ARGUMENT`, a name that is taken `TF_ALREADY_EXISTS`.
-///
-/// # Safety
-/// `builder` must be null or live; `status` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_RegisterOpDefinition(
-    builder: *mut TF_OpDefinitionBuilder,
-    status: *mut TF_Status,
-) {
-    let body = || {
-        if builder.is_null() {
-            return Err(invalid!("Argument 'builder' is null"));
-        }
-        // SAFETY: the caller hands the builder over.
-        unsafe { Box::from_raw(builder) }.register()
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+pub extern "C" fn TF_RegisterOpDefinition(builder: Owned<TF_OpDefinitionBuilder>, status: Status) {
+    guard(status, (), || builder.take("builder")?.register())
 }
 
 /// Deletes a builder that has not been registered; null is allowed.
-///
-/// # Safety
-/// `builder` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_DeleteOpDefinitionBuilder(builder: *mut TF_OpDefinitionBuilder) {
-    if !builder.is_null() {
-        // SAFETY: the caller hands the builder over.
-        drop(unsafe { Box::from_raw(builder) });
-    }
+pub extern "C" fn TF_DeleteOpDefinitionBuilder(builder: Owned<TF_OpDefinitionBuilder>) {
+    drop(builder);
 }
 
 /// Changes the builder with a text from C.
-///
-/// # Safety
-/// `builder` must be null or live, `argument` null or a NUL-terminated string.
-unsafe fn edit(
-    builder: *mut TF_OpDefinitionBuilder,
-    argument: *const c_char,
+fn edit(
+    mut builder: Mut<TF_OpDefinitionBuilder>,
+    argument: CStrIn,
     edit: impl FnOnce(OpSpec, String) -> OpSpec,
 ) {
     quiet((), || {
-        // SAFETY: as the caller promises.
-        let (builder, argument) =
-            unsafe { (get_mut(builder, "builder")?, text(argument, "spec")?.into_owned()) };
+        let (builder, argument) = (builder.get("builder")?, argument.get("spec")?.into_owned());
         builder.edit(|spec| edit(spec, argument));
         Ok(())
     });
@@ -136,139 +111,99 @@ unsafe fn edit(
 /// `realnumbertype`, `quantizedtype`, `{int32, int64}`), a set of strings (`{'SAME', 'VALID'}`), or a list of one of
 /// these, `list(int)`. A default is written as in the text format of protocol buffers, a list as `[a, b]`. An
 /// attribute that is the length of an argument has the minimum 1 unless it names another.
-///
-/// # Safety
-/// `builder` must be live, `attr_spec` a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OpDefinitionBuilderAddAttr(
-    builder: *mut TF_OpDefinitionBuilder,
-    attr_spec: *const c_char,
+pub extern "C" fn TF_OpDefinitionBuilderAddAttr(
+    builder: Mut<TF_OpDefinitionBuilder>,
+    attr_spec: CStrIn,
 ) {
-    // SAFETY: as the caller promises.
-    unsafe { edit(builder, attr_spec, |spec, text| spec.attr(text)) }
+    edit(builder, attr_spec, |spec, text| spec.attr(text))
 }
 
 /// Adds an input: `name: type` for one tensor, `name: number * type` for several of one type, `name: types` for
 /// several of different types, each also as `name: Ref(...)`. A type is `float`, `int32`, ... or an attribute.
-///
-/// # Safety
-/// `builder` must be live, `input_spec` a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OpDefinitionBuilderAddInput(
-    builder: *mut TF_OpDefinitionBuilder,
-    input_spec: *const c_char,
+pub extern "C" fn TF_OpDefinitionBuilderAddInput(
+    builder: Mut<TF_OpDefinitionBuilder>,
+    input_spec: CStrIn,
 ) {
-    // SAFETY: as the caller promises.
-    unsafe { edit(builder, input_spec, |spec, text| spec.input(text)) }
+    edit(builder, input_spec, |spec, text| spec.input(text))
 }
 
 /// Adds an output, in the form that inputs have.
-///
-/// # Safety
-/// `builder` must be live, `output_spec` a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OpDefinitionBuilderAddOutput(
-    builder: *mut TF_OpDefinitionBuilder,
-    output_spec: *const c_char,
+pub extern "C" fn TF_OpDefinitionBuilderAddOutput(
+    builder: Mut<TF_OpDefinitionBuilder>,
+    output_spec: CStrIn,
 ) {
-    // SAFETY: as the caller promises.
-    unsafe { edit(builder, output_spec, |spec, text| spec.output(text)) }
+    edit(builder, output_spec, |spec, text| spec.output(text))
 }
 
 /// Sets a flag of the op. TensorFlow does so whatever value it is given, and programs see the same here.
-///
-/// # Safety
-/// `builder` must be null or live.
-unsafe fn set_flag(builder: *mut TF_OpDefinitionBuilder, name: &str) {
-    // SAFETY: as the caller promises.
-    quiet((), || unsafe { get_mut(builder, "builder")? }.spec.set_flag(name));
+fn set_flag(mut builder: Mut<TF_OpDefinitionBuilder>, name: &str) {
+    quiet((), || builder.get("builder")?.spec.set_flag(name));
 }
 
 /// Says that the order of the op's two inputs makes no difference. The flag is set for any value, as
 /// TensorFlow does.
-///
-/// # Safety
-/// `builder` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OpDefinitionBuilderSetIsCommutative(
-    builder: *mut TF_OpDefinitionBuilder,
+pub extern "C" fn TF_OpDefinitionBuilderSetIsCommutative(
+    builder: Mut<TF_OpDefinitionBuilder>,
     is_commutative: bool,
 ) {
-    // SAFETY: as the caller promises.
-    unsafe { set_flag(builder, "commutative") }
+    set_flag(builder, "commutative")
 }
 
 /// Says that the op takes any number of inputs of one type and shape, in any order and grouping, and has an output
 /// like them. The flag is set for any value, as
 /// TensorFlow does.
-///
-/// # Safety
-/// `builder` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OpDefinitionBuilderSetIsAggregate(
-    builder: *mut TF_OpDefinitionBuilder,
+pub extern "C" fn TF_OpDefinitionBuilderSetIsAggregate(
+    builder: Mut<TF_OpDefinitionBuilder>,
     is_aggregate: bool,
 ) {
-    // SAFETY: as the caller promises.
-    unsafe { set_flag(builder, "aggregate") }
+    set_flag(builder, "aggregate")
 }
 
 /// Says that the op depends on more than its inputs, or does more than compute its outputs. The flag is set for any value, as
 /// TensorFlow does.
-///
-/// # Safety
-/// `builder` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OpDefinitionBuilderSetIsStateful(
-    builder: *mut TF_OpDefinitionBuilder,
+pub extern "C" fn TF_OpDefinitionBuilderSetIsStateful(
+    builder: Mut<TF_OpDefinitionBuilder>,
     is_stateful: bool,
 ) {
-    // SAFETY: as the caller promises.
-    unsafe { set_flag(builder, "stateful") }
+    set_flag(builder, "stateful")
 }
 
 /// Says that the op may be handed tensors that nobody has written yet. The flag is set for any value, as
 /// TensorFlow does.
-///
-/// # Safety
-/// `builder` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OpDefinitionBuilderSetAllowsUninitializedInput(
-    builder: *mut TF_OpDefinitionBuilder,
+pub extern "C" fn TF_OpDefinitionBuilderSetAllowsUninitializedInput(
+    builder: Mut<TF_OpDefinitionBuilder>,
     allows_uninitialized_input: bool,
 ) {
-    // SAFETY: as the caller promises.
-    unsafe { set_flag(builder, "allows_uninitialized_input") }
+    set_flag(builder, "allows_uninitialized_input")
 }
 
 /// Refuses the op in graphs whose producer has version `version` or a later one; `explanation` says what to use
 /// instead.
-///
-/// # Safety
-/// `builder` must be live, `explanation` a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OpDefinitionBuilderDeprecated(
-    builder: *mut TF_OpDefinitionBuilder,
+pub extern "C" fn TF_OpDefinitionBuilderDeprecated(
+    builder: Mut<TF_OpDefinitionBuilder>,
     version: c_int,
-    explanation: *const c_char,
+    explanation: CStrIn,
 ) {
-    // SAFETY: as the caller promises.
-    unsafe { edit(builder, explanation, |spec, text| spec.deprecated(version, text)) }
+    edit(builder, explanation, |spec, text| spec.deprecated(version, text))
 }
 
 /// Sets the function that infers the shapes of a node's outputs when the node is added to a graph. An op without one
 /// cannot be added, unless the graph asks for none.
-///
-/// # Safety
-/// `builder` must be live; the function must live as long as the process.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_OpDefinitionBuilderSetShapeInferenceFunction(
-    builder: *mut TF_OpDefinitionBuilder,
+pub extern "C" fn TF_OpDefinitionBuilderSetShapeInferenceFunction(
+    mut builder: Mut<TF_OpDefinitionBuilder>,
     shape_inference_func: TF_ShapeInferenceFunction,
 ) {
     quiet((), || {
-        // SAFETY: as the caller promises.
-        let builder = unsafe { get_mut(builder, "builder")? };
+        let builder = builder.get("builder")?;
         let Some(function) = shape_inference_func else {
             return Ok(());
         };
@@ -290,47 +225,31 @@ pub unsafe extern "C" fn TF_OpDefinitionBuilderSetShapeInferenceFunction(
 // ---- shape functions ----
 
 /// The context that a shape function was called with.
-///
-/// # Safety
-/// `ctx` must be null or what a shape function has got, during its call.
-unsafe fn context<'c>(ctx: *mut TF_ShapeInferenceContext) -> Result<&'c mut InferenceContext<'c>> {
-    // SAFETY: such a pointer is one to an `InferenceContext`, of which nothing is kept beyond the C function.
-    unsafe { get_mut(ctx.cast::<InferenceContext<'c>>(), "ctx") }
+fn context(ctx: &mut Mut<TF_ShapeInferenceContext>) -> Result<&mut InferenceContext<'static>> {
+    // SAFETY: `TF_OpDefinitionBuilderSetShapeInferenceFunction` makes these pointers, of an `InferenceContext` that lives
+    // during the call of the shape function; no C function keeps a part of it.
+    unsafe { ctx.get_as("ctx") }
 }
 
 /// The shape in a handle.
-///
-/// # Safety
-/// `handle` must be null or live.
-unsafe fn shape<'h>(handle: *const TF_ShapeHandle) -> Result<&'h PartialShape> {
-    // SAFETY: as the caller promises.
-    Ok(&unsafe { get(handle, "handle")? }.shape)
+fn shape(handle: &Ref<TF_ShapeHandle>) -> Result<&PartialShape> {
+    Ok(&handle.get("handle")?.shape)
 }
 
 /// Stores a shape in a handle.
-///
-/// # Safety
-/// `handle` must be null or live.
-unsafe fn store(handle: *mut TF_ShapeHandle, shape: PartialShape) -> Result<()> {
-    // SAFETY: as the caller promises.
-    unsafe { get_mut(handle, "result")? }.shape = shape;
+fn store(mut handle: Mut<TF_ShapeHandle>, shape: PartialShape) -> Result<()> {
+    handle.get("result")?.shape = shape;
     Ok(())
 }
 
 fn new_shape(shape: PartialShape) -> *mut TF_ShapeHandle {
-    Box::into_raw(Box::new(TF_ShapeHandle { shape }))
+    TF_ShapeHandle { shape }.hand_out()
 }
 
 /// Returns the number of inputs of the node.
-///
-/// # Safety
-/// `ctx` must be that of the running shape function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ShapeInferenceContextNumInputs(
-    ctx: *mut TF_ShapeInferenceContext,
-) -> i64 {
-    // SAFETY: as the caller promises.
-    quiet(0, || Ok(unsafe { context(ctx)? }.num_inputs() as i64))
+pub extern "C" fn TF_ShapeInferenceContextNumInputs(mut ctx: Mut<TF_ShapeInferenceContext>) -> i64 {
+    quiet(0, || Ok(context(&mut ctx)?.num_inputs() as i64))
 }
 
 /// Returns a new shape of which nothing is known, for the caller to delete.
@@ -340,54 +259,41 @@ pub extern "C" fn TF_NewShapeHandle() -> *mut TF_ShapeHandle {
 }
 
 /// Stores the shape of input `i` in `handle`; `TF_INVALID_ARGUMENT` if there is no such input.
-///
-/// # Safety
-/// `ctx` must be that of the running shape function, `handle` and `status` live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ShapeInferenceContextGetInput(
-    ctx: *mut TF_ShapeInferenceContext,
+pub extern "C" fn TF_ShapeInferenceContextGetInput(
+    mut ctx: Mut<TF_ShapeInferenceContext>,
     i: c_int,
-    handle: *mut TF_ShapeHandle,
-    status: *mut TF_Status,
+    handle: Mut<TF_ShapeHandle>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let inputs = unsafe { context(ctx)? }.inputs();
+    guard(status, (), || {
+        let inputs = context(&mut ctx)?.inputs();
         let input = usize::try_from(i).ok().and_then(|i| inputs.get(i));
         let input = input.ok_or_else(|| invalid!("input index out of range"))?;
-        // SAFETY: as the caller promises.
-        unsafe { store(handle, input.clone()) }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+        store(handle, input.clone())
+    })
 }
 
 /// Sets the shape of output `i` to a copy of `handle`; `TF_INVALID_ARGUMENT` if there is no such output.
-///
-/// # Safety
-/// `ctx` must be that of the running shape function, `handle` and `status` live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ShapeInferenceContextSetOutput(
-    ctx: *mut TF_ShapeInferenceContext,
+pub extern "C" fn TF_ShapeInferenceContextSetOutput(
+    mut ctx: Mut<TF_ShapeInferenceContext>,
     i: c_int,
-    handle: *mut TF_ShapeHandle,
-    status: *mut TF_Status,
+    handle: Ref<TF_ShapeHandle>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (ctx, shape) = unsafe { (context(ctx)?, shape(handle)?) };
+    guard(status, (), || {
+        let (ctx, shape) = (context(&mut ctx)?, shape(&handle)?);
         let i = usize::try_from(i).ok().filter(|&i| i < ctx.num_outputs());
         ctx.set_output(i.ok_or_else(|| invalid!("output index out of range"))?, shape.clone());
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Returns the shape of a scalar, for the caller to delete.
 #[unsafe(no_mangle)]
 pub extern "C" fn TF_ShapeInferenceContextScalar(
-    ctx: *mut TF_ShapeInferenceContext,
+    ctx: Ref<TF_ShapeInferenceContext>,
 ) -> *mut TF_ShapeHandle {
     new_shape(PartialShape::scalar())
 }
@@ -395,7 +301,7 @@ pub extern "C" fn TF_ShapeInferenceContextScalar(
 /// Returns the shape of a vector with `size` elements, for the caller to delete.
 #[unsafe(no_mangle)]
 pub extern "C" fn TF_ShapeInferenceContextVectorFromSize(
-    ctx: *mut TF_ShapeInferenceContext,
+    ctx: Ref<TF_ShapeInferenceContext>,
     size: usize,
 ) -> *mut TF_ShapeHandle {
     new_shape(PartialShape::vector(i64::try_from(size).map_or(Dim::UNKNOWN, Dim::new)))
@@ -404,116 +310,86 @@ pub extern "C" fn TF_ShapeInferenceContextVectorFromSize(
 /// Returns a new dimension, for the caller to delete.
 #[unsafe(no_mangle)]
 pub extern "C" fn TF_NewDimensionHandle() -> *mut TF_DimensionHandle {
-    Box::into_raw(Box::default())
+    TF_DimensionHandle::default().hand_out()
 }
 
 /// Stores the type that the attribute `attr_name` of the node holds; `TF_NOT_FOUND` if there is no such attribute,
 /// `TF_INVALID_ARGUMENT` if it holds something else.
-///
-/// # Safety
-/// `ctx` must be that of the running shape function, `attr_name` a NUL-terminated string, `val` valid for a
-/// write, `status` live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ShapeInferenceContext_GetAttrType(
-    ctx: *mut TF_ShapeInferenceContext,
-    attr_name: *const c_char,
-    val: *mut TF_DataTypeNumber,
-    status: *mut TF_Status,
+pub extern "C" fn TF_ShapeInferenceContext_GetAttrType(
+    mut ctx: Mut<TF_ShapeInferenceContext>,
+    attr_name: CStrIn,
+    mut val: Out<TF_DataTypeNumber>,
+    status: Status,
 ) {
-    // SAFETY: as the caller promises.
-    let body = || unsafe {
-        let dtype = context(ctx)?.attrs.dtype(&text(attr_name, "attr_name")?)?;
-        put(val, TF_DataTypeNumber(dtype.to_i32()), "val")
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    guard(status, (), || {
+        let dtype = context(&mut ctx)?.attrs.dtype(&attr_name.get("attr_name")?)?;
+        val.put(TF_DataTypeNumber(dtype.to_i32()), "val")
+    })
 }
 
 /// Returns the rank of a shape, -1 if it is unknown.
-///
-/// # Safety
-/// `handle` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ShapeInferenceContextRank(
-    ctx: *mut TF_ShapeInferenceContext,
-    handle: *mut TF_ShapeHandle,
+pub extern "C" fn TF_ShapeInferenceContextRank(
+    ctx: Ref<TF_ShapeInferenceContext>,
+    handle: Ref<TF_ShapeHandle>,
 ) -> i64 {
-    // SAFETY: as the caller promises.
-    quiet(-1, || Ok(unsafe { shape(handle)? }.rank().map_or(-1, |rank| rank as i64)))
+    quiet(-1, || Ok(shape(&handle)?.rank().map_or(-1, |rank| rank as i64)))
 }
 
 /// Returns 1 if the rank of a shape is known, otherwise 0.
-///
-/// # Safety
-/// `handle` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ShapeInferenceContextRankKnown(
-    ctx: *mut TF_ShapeInferenceContext,
-    handle: *mut TF_ShapeHandle,
+pub extern "C" fn TF_ShapeInferenceContextRankKnown(
+    ctx: Ref<TF_ShapeInferenceContext>,
+    handle: Ref<TF_ShapeHandle>,
 ) -> c_int {
-    // SAFETY: as the caller promises.
-    quiet(0, || Ok(c_int::from(unsafe { shape(handle)? }.rank().is_some())))
+    quiet(0, || Ok(c_int::from(shape(&handle)?.rank().is_some())))
 }
 
 /// Stores in `result` what `check` makes of a shape and a rank.
-///
-/// # Safety
-/// `handle`, `result` and `status` must be null or live.
-unsafe fn with_rank(
-    handle: *mut TF_ShapeHandle,
-    result: *mut TF_ShapeHandle,
-    status: *mut TF_Status,
+fn with_rank(
+    handle: Ref<TF_ShapeHandle>,
+    result: Mut<TF_ShapeHandle>,
+    status: Status,
     check: impl FnOnce(&PartialShape) -> Result<PartialShape>,
 ) {
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), || store(result, check(shape(handle)?)?)) }
+    guard(status, (), || store(result, check(shape(&handle)?)?))
 }
 
 /// Stores the shape in `result`, with this rank if its own is unknown; `TF_INVALID_ARGUMENT` "Shape must be rank 2 but is
 /// rank 3" if it has another.
-///
-/// # Safety
-/// `handle`, `result` and `status` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ShapeInferenceContextWithRank(
-    ctx: *mut TF_ShapeInferenceContext,
-    handle: *mut TF_ShapeHandle,
+pub extern "C" fn TF_ShapeInferenceContextWithRank(
+    ctx: Ref<TF_ShapeInferenceContext>,
+    handle: Ref<TF_ShapeHandle>,
     rank: i64,
-    result: *mut TF_ShapeHandle,
-    status: *mut TF_Status,
+    result: Mut<TF_ShapeHandle>,
+    status: Status,
 ) {
-    // SAFETY: as the caller promises.
-    unsafe { with_rank(handle, result, status, |shape| of_rank(shape, rank)) }
+    with_rank(handle, result, status, |shape| of_rank(shape, rank))
 }
 
 /// Stores the shape in `result`; `TF_INVALID_ARGUMENT` if its rank is known to be lower.
-///
-/// # Safety
-/// `handle`, `result` and `status` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ShapeInferenceContextWithRankAtLeast(
-    ctx: *mut TF_ShapeInferenceContext,
-    handle: *mut TF_ShapeHandle,
+pub extern "C" fn TF_ShapeInferenceContextWithRankAtLeast(
+    ctx: Ref<TF_ShapeInferenceContext>,
+    handle: Ref<TF_ShapeHandle>,
     rank: i64,
-    result: *mut TF_ShapeHandle,
-    status: *mut TF_Status,
+    result: Mut<TF_ShapeHandle>,
+    status: Status,
 ) {
     let check = |shape: &PartialShape| shape_ops::with_rank_at_least(shape, bound(rank)?);
-    // SAFETY: as the caller promises.
-    unsafe { with_rank(handle, result, status, check) }
+    with_rank(handle, result, status, check)
 }
 
 /// Stores the shape in `result`; `TF_INVALID_ARGUMENT` if its rank is known to be higher.
-///
-/// # Safety
-/// `handle`, `result` and `status` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ShapeInferenceContextWithRankAtMost(
-    ctx: *mut TF_ShapeInferenceContext,
-    handle: *mut TF_ShapeHandle,
+pub extern "C" fn TF_ShapeInferenceContextWithRankAtMost(
+    ctx: Ref<TF_ShapeInferenceContext>,
+    handle: Ref<TF_ShapeHandle>,
     rank: i64,
-    result: *mut TF_ShapeHandle,
-    status: *mut TF_Status,
+    result: Mut<TF_ShapeHandle>,
+    status: Status,
 ) {
     let check = |shape: &PartialShape| match shape.rank() {
         Some(actual) if rank < 0 => {
@@ -521,8 +397,7 @@ pub unsafe extern "C" fn TF_ShapeInferenceContextWithRankAtMost(
         }
         _ => shape_ops::with_rank_at_most(shape, bound(rank)?),
     };
-    // SAFETY: as the caller promises.
-    unsafe { with_rank(handle, result, status, check) }
+    with_rank(handle, result, status, check)
 }
 
 fn of_rank(shape: &PartialShape, rank: i64) -> Result<PartialShape> {
@@ -546,19 +421,15 @@ fn bound(rank: i64) -> Result<usize> {
 
 /// Stores dimension `i` of the shape in `result`; negative numbers count from the end. Where there is no such dimension,
 /// `result` becomes as a new one.
-///
-/// # Safety
-/// `shape_handle` and `result` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ShapeInferenceContextDim(
-    ctx: *mut TF_ShapeInferenceContext,
-    shape_handle: *mut TF_ShapeHandle,
+pub extern "C" fn TF_ShapeInferenceContextDim(
+    ctx: Ref<TF_ShapeInferenceContext>,
+    shape_handle: Ref<TF_ShapeHandle>,
     i: i64,
-    result: *mut TF_DimensionHandle,
+    mut result: Mut<TF_DimensionHandle>,
 ) {
     quiet((), || {
-        // SAFETY: as the caller promises.
-        let (shape, result) = unsafe { (shape(shape_handle)?, get_mut(result, "result")?) };
+        let (shape, result) = (shape(&shape_handle)?, result.get("result")?);
         result.dim = shape
             .dims()
             .and_then(|dims| shape_ops::resolve_axis(i, dims.len()).ok().map(|axis| dims[axis]));
@@ -568,113 +439,72 @@ pub unsafe extern "C" fn TF_ShapeInferenceContextDim(
 
 /// Stores the dimensions from `start` up to, but not including `end` in `result`. Negative numbers count from the end, those
 /// past the end are the end; `TF_INVALID_ARGUMENT` if they are still out of order or out of bounds.
-///
-/// # Safety
-/// `shape_handle`, `result` and `status` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ShapeInferenceContextSubshape(
-    ctx: *mut TF_ShapeInferenceContext,
-    shape_handle: *mut TF_ShapeHandle,
+pub extern "C" fn TF_ShapeInferenceContextSubshape(
+    ctx: Ref<TF_ShapeInferenceContext>,
+    shape_handle: Ref<TF_ShapeHandle>,
     start: i64,
     end: i64,
-    result: *mut TF_ShapeHandle,
-    status: *mut TF_Status,
+    result: Mut<TF_ShapeHandle>,
+    status: Status,
 ) {
-    // SAFETY: as the caller promises.
-    let body =
-        || unsafe { store(result, shape_ops::subshape(shape(shape_handle)?, start, Some(end))?) };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    let body = || store(result, shape_ops::subshape(shape(&shape_handle)?, start, Some(end))?);
+    guard(status, (), body)
 }
 
 /// Leaves the shapes of all outputs unknown.
-///
-/// # Safety
-/// `ctx` must be that of the running shape function, `status` live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ShapeInferenceContextSetUnknownShape(
-    ctx: *mut TF_ShapeInferenceContext,
-    status: *mut TF_Status,
+pub extern "C" fn TF_ShapeInferenceContextSetUnknownShape(
+    mut ctx: Mut<TF_ShapeInferenceContext>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let ctx = unsafe { context(ctx)? };
+    guard(status, (), || {
+        let ctx = context(&mut ctx)?;
         (0..ctx.num_outputs()).for_each(|i| ctx.set_output(i, PartialShape::unknown()));
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Returns 1 if the size of a dimension is known, otherwise 0.
-///
-/// # Safety
-/// `dim_handle` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_DimensionHandleValueKnown(
-    dim_handle: *mut TF_DimensionHandle,
-) -> c_int {
-    // SAFETY: as the caller promises.
-    let dim = quiet(None, || Ok(unsafe { get(dim_handle, "dim_handle")? }.dim));
+pub extern "C" fn TF_DimensionHandleValueKnown(dim_handle: Ref<TF_DimensionHandle>) -> c_int {
+    let dim = quiet(None, || Ok(dim_handle.get("dim_handle")?.dim));
     c_int::from(dim.is_some_and(Dim::is_known))
 }
 
 /// Returns the size of a dimension: -1 if it is unknown, 0 for a new handle.
-///
-/// # Safety
-/// `dim_handle` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_DimensionHandleValue(dim_handle: *mut TF_DimensionHandle) -> i64 {
-    // SAFETY: as the caller promises.
-    let dim = quiet(None, || Ok(unsafe { get(dim_handle, "dim_handle")? }.dim));
+pub extern "C" fn TF_DimensionHandleValue(dim_handle: Ref<TF_DimensionHandle>) -> i64 {
+    let dim = quiet(None, || Ok(dim_handle.get("dim_handle")?.dim));
     dim.map_or(0, Dim::to_i64)
 }
 
 /// Stores the dimensions of `first` and behind them those of `second` in `result`.
-///
-/// # Safety
-/// The handles and `status` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ShapeInferenceContextConcatenateShapes(
-    ctx: *mut TF_ShapeInferenceContext,
-    first: *mut TF_ShapeHandle,
-    second: *mut TF_ShapeHandle,
-    result: *mut TF_ShapeHandle,
-    status: *mut TF_Status,
+pub extern "C" fn TF_ShapeInferenceContextConcatenateShapes(
+    ctx: Ref<TF_ShapeInferenceContext>,
+    first: Ref<TF_ShapeHandle>,
+    second: Ref<TF_ShapeHandle>,
+    result: Mut<TF_ShapeHandle>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let joined = unsafe { shape_ops::concatenate(shape(first)?, shape(second)?) };
+    guard(status, (), || {
+        let joined = shape_ops::concatenate(shape(&first)?, shape(&second)?);
         if joined.rank().is_some_and(|rank| rank > MAX_RANK) {
             return Err(invalid!("Shape has too many dimensions; the limit is {MAX_RANK}"));
         }
-        // SAFETY: as the caller promises.
-        unsafe { store(result, joined) }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+        store(result, joined)
+    })
 }
 
 /// Deletes a shape; null is allowed.
-///
-/// # Safety
-/// `handle` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_DeleteShapeHandle(handle: *mut TF_ShapeHandle) {
-    if !handle.is_null() {
-        // SAFETY: the caller hands the shape over.
-        drop(unsafe { Box::from_raw(handle) });
-    }
+pub extern "C" fn TF_DeleteShapeHandle(handle: Owned<TF_ShapeHandle>) {
+    drop(handle);
 }
 
 /// Deletes a dimension; null is allowed.
-///
-/// # Safety
-/// `handle` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_DeleteDimensionHandle(handle: *mut TF_DimensionHandle) {
-    if !handle.is_null() {
-        // SAFETY: the caller hands the dimension over.
-        drop(unsafe { Box::from_raw(handle) });
-    }
+pub extern "C" fn TF_DeleteDimensionHandle(handle: Owned<TF_DimensionHandle>) {
+    drop(handle);
 }

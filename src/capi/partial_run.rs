@@ -9,53 +9,41 @@ use tfcore_runtime::{Announcement, Named};
 use tfcore_tensor::Tensor;
 
 use super::graph::{TF_Operation, TF_Output};
-use super::handle::{count, get, guard, put, slice, slice_mut, text};
+use super::handle::{Array, ArrayMut, CStrIn, In, Out, Ref, Status, count, guard};
 use super::session::{TF_Session, hand_out_tensors};
-use super::tf_status::TF_Status;
 use super::tf_tensor::TF_Tensor;
 
 /// Announces a partial run: everything that the calls of `TF_SessionPRun` to come will feed and fetch, and the
 /// operations to run. Stores a handle for these calls, which the caller deletes with
 /// `TF_DeletePRunHandle`; null on error.
-///
-/// # Safety
-/// The pointers must be live and the arrays as long as their counts say.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_SessionPRunSetup(
-    session: *mut TF_Session,
-    inputs: *const TF_Output,
+pub extern "C" fn TF_SessionPRunSetup(
+    session: Ref<TF_Session>,
+    inputs: Array<TF_Output>,
     ninputs: c_int,
-    outputs: *const TF_Output,
+    outputs: Array<TF_Output>,
     noutputs: c_int,
-    target_opers: *const *const TF_Operation,
+    target_opers: Array<In<TF_Operation>>,
     ntargets: c_int,
-    handle: *mut *const c_char,
-    status: *mut TF_Status,
+    mut handle: Out<*const c_char>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises, here and below.
-        let session = unsafe {
-            put(handle, ptr::null(), "handle")?;
-            get(session, "session")?
-        };
+    guard(status, (), || {
+        handle.put(ptr::null(), "handle")?;
+        let session = session.get("session")?;
         session.extend_if_needed()?;
-        // SAFETY: as above.
-        let announced = unsafe {
-            let inputs = slice(inputs, count(ninputs, "ninputs")?, "inputs")?;
-            let outputs = slice(outputs, count(noutputs, "noutputs")?, "outputs")?;
-            let targets = slice(target_opers, count(ntargets, "ntargets")?, "target_opers")?;
-            Announcement {
-                feeds: inputs.iter().map(|&o| tensor_in(o, session)).collect::<Result<_>>()?,
-                fetches: outputs.iter().map(|&o| tensor_in(o, session)).collect::<Result<_>>()?,
-                targets: targets.iter().map(|&o| node_in(o, session)).collect::<Result<_>>()?,
-            }
+        let inputs = inputs.get(count(ninputs, "ninputs")?, "inputs")?;
+        let outputs = outputs.get(count(noutputs, "noutputs")?, "outputs")?;
+        let targets = target_opers.get(count(ntargets, "ntargets")?, "target_opers")?;
+        let target = |oper: &In<TF_Operation>| Ok(node_in(oper.get("oper")?, session));
+        let announced = Announcement {
+            feeds: inputs.iter().map(|o| tensor_in(o, session)).collect::<Result<_>>()?,
+            fetches: outputs.iter().map(|o| tensor_in(o, session)).collect::<Result<_>>()?,
+            targets: targets.iter().map(target).collect::<Result<_>>()?,
         };
         let made = session.session().begin_partial(&announced)?;
-        // SAFETY: as above.
-        unsafe { hand_out_handle(made, handle) }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+        hand_out_handle(made, handle)
+    })
 }
 
 /// Goes on with a partial run: feeds a part of what was announced, waits for another part and stores a new tensor for each
@@ -63,43 +51,34 @@ pub unsafe extern "C" fn TF_SessionPRunSetup(
 ///
 /// A call that feeds or fetches what is not its turn fails and does no harm; any other error ends the partial run. The
 /// operations to run were said when the run began; those named here are ignored.
-///
-/// # Safety
-/// The pointers must be live and the arrays as long as their counts say.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_SessionPRun(
-    session: *mut TF_Session,
-    handle: *const c_char,
-    inputs: *const TF_Output,
-    input_values: *const *mut TF_Tensor,
+pub extern "C" fn TF_SessionPRun(
+    session: Ref<TF_Session>,
+    handle: CStrIn,
+    inputs: Array<TF_Output>,
+    input_values: Array<Ref<TF_Tensor>>,
     ninputs: c_int,
-    outputs: *const TF_Output,
-    output_values: *mut *mut TF_Tensor,
+    outputs: Array<TF_Output>,
+    mut output_values: ArrayMut<*mut TF_Tensor>,
     noutputs: c_int,
-    _target_opers: *const *const TF_Operation,
+    _target_opers: Array<In<TF_Operation>>,
     _ntargets: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
+    guard(status, (), || {
         let noutputs = count(noutputs, "noutputs")?;
-        // SAFETY: as the caller promises, here and below.
-        let results = unsafe { slice_mut(output_values, noutputs, "output_values")? };
+        let results = output_values.get(noutputs, "output_values")?;
         results.fill(ptr::null_mut());
         let len = count(ninputs, "ninputs")?;
-        // SAFETY: as above.
-        let (session, handle, feeds, fetches) = unsafe {
-            let names = slice(inputs, len, "inputs")?.iter().map(|&o| name_of(o));
-            let values = slice(input_values, len, "input_values")?;
-            let outputs = slice(outputs, noutputs, "outputs")?;
-            let fetches = outputs.iter().map(|&o| name_of(o)).collect::<Result<Vec<_>>>()?;
-            let feeds = fed(names, values)?;
-            (get(session, "session")?, text(handle, "handle")?, feeds, fetches)
-        };
+        let names = inputs.get(len, "inputs")?.iter().map(name_of);
+        let values = input_values.get(len, "input_values")?;
+        let outputs = outputs.get(noutputs, "outputs")?;
+        let fetches = outputs.iter().map(name_of).collect::<Result<Vec<_>>>()?;
+        let feeds = fed(names, values)?;
+        let (session, handle) = (session.get("session")?, handle.get("handle")?);
         hand_out_tensors(session.session().run_partial(&handle, feeds, &fetches)?, results);
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Deletes the handle of a partial run; null is allowed. The run is not affected.
@@ -115,55 +94,37 @@ pub unsafe extern "C" fn TF_DeletePRunHandle(handle: *const c_char) {
 }
 
 /// Stores the handle of a partial run for the client to delete.
-///
-/// # Safety
-/// The pointer must be null or valid for a write.
-pub(crate) unsafe fn hand_out_handle(made: String, handle: *mut *const c_char) -> Result<()> {
+pub(crate) fn hand_out_handle(made: String, mut handle: Out<*const c_char>) -> Result<()> {
     let text = CString::new(made).map_err(|_| internal!("A handle has a NUL in it"))?;
     let text = text.into_raw();
-    // SAFETY: as the caller promises.
-    unsafe { put(handle, text.cast_const(), "handle") }
+    handle.put(text.cast_const(), "handle")
 }
 
 /// Names with the tensors that are fed to them.
-///
-/// # Safety
-/// The tensors must be null or live.
-pub(crate) unsafe fn fed(
+pub(crate) fn fed(
     names: impl Iterator<Item = Result<String>>,
-    values: &[*mut TF_Tensor],
+    values: &[Ref<TF_Tensor>],
 ) -> Result<Vec<(String, Tensor)>> {
-    // SAFETY: as the caller promises.
-    let tensor = |value: *mut TF_Tensor| unsafe { get(value, "input_values")? }.tensor();
-    names.zip(values).map(|(name, &value)| Ok((name?, tensor(value)?))).collect()
+    let pair = |(name, value): (Result<String>, &Ref<TF_Tensor>)| {
+        Ok((name?, value.get("input_values")?.tensor()?))
+    };
+    names.zip(values).map(pair).collect()
 }
 
 /// `operation:index`.
-///
-/// # Safety
-/// The operation must be null or live.
-unsafe fn name_of(output: TF_Output) -> Result<String> {
-    // SAFETY: as the caller promises.
-    let oper = unsafe { get(output.oper, "oper")? };
+fn name_of(output: &TF_Output) -> Result<String> {
+    let oper = output.oper.get("oper")?;
     Ok(format!("{}:{}", oper.name, output.index))
 }
 
-/// # Safety
-/// The operation must be null or live.
-unsafe fn tensor_in(output: TF_Output, session: &TF_Session) -> Result<Named<OutputRef>> {
-    // SAFETY: as the caller promises, here and below.
-    let name = unsafe { name_of(output)? };
-    // SAFETY: as above.
-    let node = unsafe { node_in(output.oper, session)? }.at;
+fn tensor_in(output: &TF_Output, session: &TF_Session) -> Result<Named<OutputRef>> {
+    let name = name_of(output)?;
+    let node = session.find(output.oper.get("oper")?);
     // An index below 0 is as wrong as one beyond the last output.
     let index = u32::try_from(output.index).unwrap_or(u32::MAX);
     Ok(Named { name, at: node.map(|node| OutputRef { node, index }) })
 }
 
-/// # Safety
-/// The operation must be null or live.
-unsafe fn node_in(oper: *const TF_Operation, session: &TF_Session) -> Result<Named<NodeId>> {
-    // SAFETY: as the caller promises.
-    let oper = unsafe { get(oper, "oper")? };
-    Ok(Named { name: oper.name.to_string(), at: session.find(oper) })
+fn node_in(oper: &TF_Operation, session: &TF_Session) -> Named<NodeId> {
+    Named { name: oper.name.to_string(), at: session.find(oper) }
 }

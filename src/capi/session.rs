@@ -1,6 +1,6 @@
 //! Sessions.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,16 +8,19 @@ use std::time::Duration;
 
 use tfcore_base::{Result, invalid, not_found, unimplemented_error};
 use tfcore_framework::Value;
-use tfcore_graph::{NodeId, OutputRef};
+use tfcore_graph::{Graph, NodeId, OutputRef};
+use tfcore_models::{LoadOptions, load};
 use tfcore_proto as proto;
 use tfcore_runtime::{Inputs, Outcome, Request, Session, SessionConfig};
 use tfcore_tensor::Tensor;
 
+use super::checkpoint_reader::path;
 use super::graph::{SharedGraph, TF_Graph, TF_Operation, TF_Output};
-use super::handle::{count, get, get_mut, guard, slice, slice_mut, text};
+use super::handle::{
+    Array, ArrayMut, Boxed, Bytes, CStrIn, In, Mut, Owned, Ref, Status, count, guard, quiet,
+};
 use super::mutate::Taken;
-use super::tf_buffer::{TF_Buffer, bytes, fill};
-use super::tf_status::TF_Status;
+use super::tf_buffer::{TF_Buffer, fill, fill_with};
 use super::tf_tensor::TF_Tensor;
 use crate::ops;
 
@@ -38,6 +41,10 @@ pub struct TF_Session {
     /// Off once the client has extended the session itself.
     extends_itself: AtomicBool,
 }
+
+impl Boxed for TF_SessionOptions {}
+
+impl Boxed for TF_Session {}
 
 impl TF_SessionOptions {
     /// What the options say about sessions in this process.
@@ -61,6 +68,16 @@ impl TF_SessionOptions {
             ));
         }
         SessionConfig::from_proto(&self.config)
+    }
+}
+
+impl TF_SessionOptions {
+    /// Sets `global_jit_level`, which no session of this library looks at.
+    pub(crate) fn set_global_jit(&mut self, is_on: bool) {
+        let options = self.config.graph_options.get_or_insert_default();
+        // The levels `ON_1` and `OFF`.
+        options.optimizer_options.get_or_insert_default().global_jit_level =
+            if is_on { 1 } else { -1 };
     }
 }
 
@@ -88,6 +105,11 @@ impl TF_Session {
         (id.index() < self.taken.nodes()).then_some(id)
     }
 
+    /// The node of a name, if the session has taken it in.
+    pub(crate) fn find_named(&self, name: &str) -> Option<NodeId> {
+        self.graph.lock().find(name).filter(|id| id.index() < self.taken.nodes())
+    }
+
     /// Takes in the nodes that are new in the graph.
     fn extend(&self) -> Result<()> {
         self.taken.warn_of_mutation();
@@ -113,161 +135,143 @@ impl TF_Session {
 /// Returns options for a session in this process, with the default configuration.
 #[unsafe(no_mangle)]
 pub extern "C" fn TF_NewSessionOptions() -> *mut TF_SessionOptions {
-    Box::into_raw(Box::default())
+    TF_SessionOptions::default().hand_out()
 }
 
 /// Deletes options; null is allowed.
-///
-/// # Safety
-/// `options` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_DeleteSessionOptions(options: *mut TF_SessionOptions) {
-    if !options.is_null() {
-        // SAFETY: the caller hands the options over.
-        drop(unsafe { Box::from_raw(options) });
-    }
+pub extern "C" fn TF_DeleteSessionOptions(options: Owned<TF_SessionOptions>) {
+    drop(options);
 }
 
 /// Sets where sessions run: "" for this process.
-///
-/// # Safety
-/// `options` must be live, `target` a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_SetTarget(options: *mut TF_SessionOptions, target: *const c_char) {
-    super::handle::quiet((), || {
-        // SAFETY: as the caller promises.
-        let (options, target) = unsafe { (get_mut(options, "options")?, text(target, "target")?) };
+pub extern "C" fn TF_SetTarget(mut options: Mut<TF_SessionOptions>, target: CStrIn) {
+    quiet((), || {
+        let (options, target) = (options.get("options")?, target.get("target")?);
         options.target = target.into_owned();
         Ok(())
     });
 }
 
 /// Sets the configuration to a serialised `ConfigProto`.
-///
-/// # Safety
-/// `options` must be live, `proto` readable for `proto_len` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_SetConfig(
-    options: *mut TF_SessionOptions,
-    proto: *const c_void,
+pub extern "C" fn TF_SetConfig(
+    mut options: Mut<TF_SessionOptions>,
+    proto: Bytes,
     proto_len: usize,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (options, bytes) = unsafe {
-            (get_mut(options, "options")?, slice::<u8>(proto.cast(), proto_len, "proto")?)
-        };
+    guard(status, (), || {
+        let (options, bytes) = (options.get("options")?, proto.get(proto_len, "proto")?);
         options.config =
             tfcore_proto::decode(bytes).map_err(|_| invalid!("Unparseable ConfigProto"))?;
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Returns a session over `graph`, which stays alive as long as the session; null on error.
-///
-/// # Safety
-/// The pointers must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_NewSession(
-    graph: *mut TF_Graph,
-    opts: *const TF_SessionOptions,
-    status: *mut TF_Status,
+pub extern "C" fn TF_NewSession(
+    graph: Ref<TF_Graph>,
+    opts: In<TF_SessionOptions>,
+    status: Status,
 ) -> *mut TF_Session {
-    let body = || {
-        // SAFETY: as the caller promises, here and below.
-        let options = unsafe {
-            get(graph, "graph")?;
-            get(opts, "opts")?
-        };
-        // SAFETY: as above; the count lies beside what a reference may reach, so that it takes the client's pointer.
-        let graph = unsafe { TF_Graph::share(graph) };
-        let config = options.config()?;
+    guard(status, ptr::null_mut(), || {
+        let graph = TF_Graph::share(graph, "graph")?;
+        let config = opts.get("opts")?.config()?;
         let session = Session::new(ops::registry().clone(), &config)?;
         let taken = Arc::new(Taken::default());
         graph.shared.lock().add_session(Arc::downgrade(&taken));
-        Ok(Box::into_raw(Box::new(TF_Session {
+        Ok(TF_Session {
             graph: graph.shared.clone(),
             _handle: graph,
             session,
             taken,
             extends_itself: AtomicBool::new(true),
-        })))
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, ptr::null_mut(), body) }
+        }
+        .hand_out())
+    })
 }
 
-/// Not available yet. Reports `TF_UNIMPLEMENTED`.
-///
-/// # Safety
-/// `status` must be live.
+/// Loads the SavedModel in the directory `export_dir`: imports the graph that has exactly the given tags into `graph`, which
+/// must be empty, and returns a session in which its variables are restored and its init op has run. `run_options` is null or
+/// a serialised `RunOptions` for these runs. Unless `meta_graph_def` is null, it is set to the serialised `MetaGraphDef`.
+/// Returns null on error; the graph is empty then.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_LoadSessionFromSavedModel(
-    _session_options: *const TF_SessionOptions,
-    _run_options: *const TF_Buffer,
-    _export_dir: *const c_char,
-    _tags: *const *const c_char,
-    _tags_len: c_int,
-    _graph: *mut TF_Graph,
-    _meta_graph_def: *mut TF_Buffer,
-    status: *mut TF_Status,
+pub extern "C" fn TF_LoadSessionFromSavedModel(
+    session_options: In<TF_SessionOptions>,
+    run_options: In<TF_Buffer>,
+    export_dir: CStrIn,
+    tags: Array<CStrIn>,
+    tags_len: c_int,
+    graph: Ref<TF_Graph>,
+    meta_graph_def: Mut<TF_Buffer>,
+    status: Status,
 ) -> *mut TF_Session {
-    let body = || Err(unimplemented_error!("TF_LoadSessionFromSavedModel is not implemented"));
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, ptr::null_mut(), body) }
+    guard(status, ptr::null_mut(), || {
+        let graph = TF_Graph::share(graph, "graph")?;
+        let config = session_options.get("session_options")?.config()?;
+        let directory = path(&export_dir, "export_dir")?;
+        let tags = tags.get(count(tags_len, "tags_len")?, "tags")?;
+        let tags = tags.iter().map(|tag| Ok(tag.get("tag")?.into_owned()));
+        let tags = tags.collect::<Result<Vec<String>>>()?;
+        let mut state = graph.shared.lock();
+        if state.num_ids() > Graph::new(state.registry().clone()).num_ids() {
+            return Err(invalid!("Graph is non-empty."));
+        }
+        let run_options = parse_run_options(run_options)?;
+        let mut empty = Graph::new(state.registry().clone());
+        *empty.library_mut() = (**state.library()).clone();
+        let options = LoadOptions { config: &config, run_options, tags: &tags };
+        let model = load(empty, directory, &options)?;
+        if !meta_graph_def.is_null() {
+            fill_with(meta_graph_def, &model.meta_graph)?;
+        }
+        *state = model.graph;
+        let taken = Arc::new(Taken::default());
+        taken.set_nodes(state.num_ids());
+        state.add_session(Arc::downgrade(&taken));
+        drop(state);
+        Ok(TF_Session {
+            graph: graph.shared.clone(),
+            _handle: graph,
+            session: model.session,
+            taken,
+            extends_itself: AtomicBool::new(true),
+        }
+        .hand_out())
+    })
 }
 
 /// Ends a session: runs in progress are cancelled, and runs that come later fail, both with `TF_CANCELLED`.
 /// Closing twice is allowed.
-///
-/// # Safety
-/// `session` and `status` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_CloseSession(session: *mut TF_Session, status: *mut TF_Status) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        unsafe { get(session, "session")? }.session.close();
+pub extern "C" fn TF_CloseSession(session: Ref<TF_Session>, status: Status) {
+    guard(status, (), || {
+        session.get("session")?.session.close();
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Deletes a session; null is allowed. Runs must have ended; partial runs may be left.
-///
-/// # Safety
-/// `session` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_DeleteSession(session: *mut TF_Session, status: *mut TF_Status) {
-    let body = || {
-        if !session.is_null() {
-            // SAFETY: the caller hands the session over.
-            drop(unsafe { Box::from_raw(session) });
-        }
+pub extern "C" fn TF_DeleteSession(session: Owned<TF_Session>, status: Status) {
+    guard(status, (), || {
+        drop(session);
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Takes in the operations that are new in the graph. From then on the session does not do so by
 /// itself any more.
-///
-/// # Safety
-/// `session` and `status` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_ExtendSession(session: *mut TF_Session, status: *mut TF_Status) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let session = unsafe { get(session, "session")? };
+pub extern "C" fn TF_ExtendSession(session: Ref<TF_Session>, status: Status) {
+    guard(status, (), || {
+        let session = session.get("session")?;
         session.extends_itself.store(false, Ordering::Relaxed);
         session.extend()
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Runs what the outputs and targets need and stores a new tensor for each output, which the caller deletes.
@@ -275,64 +279,42 @@ pub unsafe extern "C" fn TF_ExtendSession(session: *mut TF_Session, status: *mut
 ///
 /// `run_options` may be null, else it holds a serialised `RunOptions`. `run_metadata` may be null, else it is
 /// empty and receives a serialised `RunMetadata`.
-///
-/// # Safety
-/// The pointers must be live and the arrays as long as their counts say.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_SessionRun(
-    session: *mut TF_Session,
-    run_options: *const TF_Buffer,
-    inputs: *const TF_Output,
-    input_values: *const *mut TF_Tensor,
+pub extern "C" fn TF_SessionRun(
+    session: Ref<TF_Session>,
+    run_options: In<TF_Buffer>,
+    inputs: Array<TF_Output>,
+    input_values: Array<Ref<TF_Tensor>>,
     ninputs: c_int,
-    outputs: *const TF_Output,
-    output_values: *mut *mut TF_Tensor,
+    outputs: Array<TF_Output>,
+    mut output_values: ArrayMut<*mut TF_Tensor>,
     noutputs: c_int,
-    target_opers: *const *const TF_Operation,
+    target_opers: Array<In<TF_Operation>>,
     ntargets: c_int,
-    run_metadata: *mut TF_Buffer,
-    status: *mut TF_Status,
+    mut run_metadata: Mut<TF_Buffer>,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises, here and below.
-        let results =
-            unsafe { slice_mut(output_values, count(noutputs, "noutputs")?, "output_values")? };
+    guard(status, (), || {
+        let results = output_values.get(count(noutputs, "noutputs")?, "output_values")?;
         results.fill(ptr::null_mut());
-        // SAFETY: as above.
-        let session = unsafe { get(session, "session")? };
+        let session = session.get("session")?;
         session.extend_if_needed()?;
-        // SAFETY: as above.
-        let options = unsafe { options_of_run(run_options, run_metadata)? };
-        // SAFETY: as above.
-        let request = unsafe {
-            let (feeds, values) = feeds(session, inputs, input_values, count(ninputs, "ninputs")?)?;
-            Request {
-                feeds,
-                values,
-                fetches: endpoints(session, slice(outputs, results.len(), "outputs")?)?,
-                targets: {
-                    let ntargets = count(ntargets, "ntargets")?;
-                    targets(session, slice(target_opers, ntargets, "target_opers")?)?
-                },
-                ..options
-            }
-        };
+        let options = options_of_run(run_options, &mut run_metadata)?;
+        let (feeds, values) = feeds(session, inputs, input_values, count(ninputs, "ninputs")?)?;
+        let fetches = endpoints(session, outputs.get(results.len(), "outputs")?)?;
+        let targets = target_opers.get(count(ntargets, "ntargets")?, "target_opers")?;
+        let targets = self::targets(session, targets)?;
+        let request = Request { feeds, values, fetches, targets, ..options };
         let outcome = session.session.run(request)?;
-        // SAFETY: as above.
-        unsafe { hand_out(outcome, results, run_metadata) }
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+        hand_out(outcome, results, run_metadata)
+    })
 }
 
 /// Stores what a run has yielded.
-///
-/// # Safety
-/// The buffer must be null or live.
-pub(crate) unsafe fn hand_out(
+pub(crate) fn hand_out(
     mut outcome: Outcome,
     results: &mut [*mut TF_Tensor],
-    run_metadata: *mut TF_Buffer,
+    run_metadata: Mut<TF_Buffer>,
 ) -> Result<()> {
     if !run_metadata.is_null() {
         let metadata = proto::RunMetadata {
@@ -342,8 +324,7 @@ pub(crate) unsafe fn hand_out(
             session_metadata: outcome.session.take(),
             ..Default::default()
         };
-        // SAFETY: as the caller promises.
-        unsafe { fill(run_metadata, &metadata)? };
+        fill(run_metadata, &metadata)?;
     }
     hand_out_tensors(outcome.take_tensors(), results);
     Ok(())
@@ -358,26 +339,26 @@ pub(crate) fn hand_out_tensors(
     }
 }
 
+/// The options of a run; the default ones for null.
+fn parse_run_options(run_options: In<TF_Buffer>) -> Result<proto::RunOptions> {
+    match run_options.opt() {
+        None => Ok(proto::RunOptions::default()),
+        Some(buffer) => tfcore_proto::decode(buffer.bytes("run_options")?)
+            .map_err(|_| invalid!("Unparseable RunOptions proto")),
+    }
+}
+
 /// A request with the options of a run, and nothing to run. Checks that the metadata can be stored.
-///
-/// # Safety
-/// The buffers must be null or live.
-pub(crate) unsafe fn options_of_run(
-    run_options: *const TF_Buffer,
-    run_metadata: *mut TF_Buffer,
+pub(crate) fn options_of_run(
+    run_options: In<TF_Buffer>,
+    run_metadata: &mut Mut<TF_Buffer>,
 ) -> Result<Request> {
-    let options = match run_options.is_null() {
-        true => proto::RunOptions::default(),
-        // SAFETY: as the caller promises.
-        false => tfcore_proto::decode(unsafe { bytes(run_options, "run_options")? })
-            .map_err(|_| invalid!("Unparseable RunOptions proto"))?,
-    };
-    // SAFETY: as the caller promises.
-    let metadata = unsafe { run_metadata.as_ref() };
+    let options = parse_run_options(run_options)?;
+    let metadata = run_metadata.opt();
+    let has_metadata = metadata.is_some();
     if metadata.is_some_and(|buffer| !buffer.data.is_null()) {
         return Err(invalid!("Passing non-empty run_metadata is invalid."));
     }
-    let has_metadata = metadata.is_some();
     let is_traced = options.trace_level != proto::RunOptions::NO_TRACE;
     let millis = u64::try_from(options.timeout_in_ms).ok().filter(|&millis| millis > 0);
     Ok(Request {
@@ -391,44 +372,32 @@ pub(crate) unsafe fn options_of_run(
     })
 }
 
-/// # Safety
-/// Both arrays must have `len` elements, which must be live.
-unsafe fn feeds(
+fn feeds(
     session: &TF_Session,
-    inputs: *const TF_Output,
-    values: *const *mut TF_Tensor,
+    inputs: Array<TF_Output>,
+    values: Array<Ref<TF_Tensor>>,
     len: usize,
 ) -> Result<(Vec<OutputRef>, Inputs)> {
-    // SAFETY: as the caller promises.
-    unsafe {
-        let (inputs, values) = (slice(inputs, len, "inputs")?, slice(values, len, "input_values")?);
-        let mut feeds = (Vec::with_capacity(len), Inputs::with_capacity(len));
-        for (&input, &value) in inputs.iter().zip(values) {
-            feeds.0.push(endpoint(session, input)?);
-            feeds.1.push(Value::Tensor(get(value, "input_values")?.tensor()?));
-        }
-        Ok(feeds)
+    let (inputs, values) = (inputs.get(len, "inputs")?, values.get(len, "input_values")?);
+    let mut feeds = (Vec::with_capacity(len), Inputs::with_capacity(len));
+    for (input, value) in inputs.iter().zip(values) {
+        feeds.0.push(endpoint(session, input)?);
+        feeds.1.push(Value::Tensor(value.get("input_values")?.tensor()?));
     }
+    Ok(feeds)
 }
 
-/// # Safety
-/// The operations must be null or live.
-unsafe fn endpoints(session: &TF_Session, outputs: &[TF_Output]) -> Result<Vec<OutputRef>> {
+fn endpoints(session: &TF_Session, outputs: &[TF_Output]) -> Result<Vec<OutputRef>> {
     let mut endpoints = Vec::with_capacity(outputs.len());
-    for &output in outputs {
-        // SAFETY: as the caller promises.
-        endpoints.push(unsafe { endpoint(session, output)? });
+    for output in outputs {
+        endpoints.push(endpoint(session, output)?);
     }
     Ok(endpoints)
 }
 
 /// A feed or a fetch.
-///
-/// # Safety
-/// The operation must be null or live.
-unsafe fn endpoint(session: &TF_Session, output: TF_Output) -> Result<OutputRef> {
-    // SAFETY: as the caller promises.
-    let oper = unsafe { get(output.oper, "oper")? };
+fn endpoint(session: &TF_Session, output: &TF_Output) -> Result<OutputRef> {
+    let oper = output.oper.get("oper")?;
     match (session.find(oper), u32::try_from(output.index)) {
         (Some(node), Ok(index)) => Ok(OutputRef { node, index }),
         (_, index) => {
@@ -444,14 +413,11 @@ unsafe fn endpoint(session: &TF_Session, output: TF_Output) -> Result<OutputRef>
     }
 }
 
-/// # Safety
-/// The operations must be null or live.
-unsafe fn targets(session: &TF_Session, opers: &[*const TF_Operation]) -> Result<Vec<NodeId>> {
+fn targets(session: &TF_Session, opers: &[In<TF_Operation>]) -> Result<Vec<NodeId>> {
     let mut targets = Vec::with_capacity(opers.len());
     let mut missing: Vec<&str> = Vec::new();
-    for &oper in opers {
-        // SAFETY: as the caller promises.
-        let oper = unsafe { get(oper, "target_opers")? };
+    for oper in opers {
+        let oper = oper.get("target_opers")?;
         match session.find(oper) {
             Some(id) => targets.push(id),
             None => missing.push(oper.name.as_str()),

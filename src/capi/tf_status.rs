@@ -5,8 +5,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 use tfcore_base::{Code, Error, Result};
 
-use super::handle::{get, get_mut, quiet, text};
-use crate::errno;
+use super::handle::{Boxed, CStrIn, In, Mut, Owned, quiet};
 
 /// The outcome of a call: a code, a message and payloads.
 #[derive(Default)]
@@ -68,6 +67,8 @@ pub struct TF_CodeNumber(pub(crate) c_int);
 pub type TF_PayloadVisitor =
     Option<unsafe extern "C" fn(*const c_char, *const c_char, *mut c_void)>;
 
+impl Boxed for TF_Status {}
+
 impl TF_Status {
     pub(crate) fn set_ok(&mut self) {
         if self.error.is_some() {
@@ -101,63 +102,35 @@ impl TF_Status {
 /// Returns a new status, which is OK.
 #[unsafe(no_mangle)]
 pub extern "C" fn TF_NewStatus() -> *mut TF_Status {
-    Box::into_raw(Box::default())
+    TF_Status::default().hand_out()
 }
 
 /// Deletes a status; null is allowed.
-///
-/// # Safety
-/// `status` must be null or come from `TF_NewStatus` and not have been deleted.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_DeleteStatus(status: *mut TF_Status) {
-    if !status.is_null() {
-        // SAFETY: the caller hands the status over.
-        drop(unsafe { Box::from_raw(status) });
-    }
+pub extern "C" fn TF_DeleteStatus(status: Owned<TF_Status>) {
+    drop(status);
 }
 
 /// Sets the code and a copy of the message. An OK status keeps no message. Payloads are cleared.
-///
-/// # Safety
-/// `status` must be live, `msg` null or a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_SetStatus(
-    status: *mut TF_Status,
-    code: TF_CodeNumber,
-    msg: *const c_char,
-) {
+pub extern "C" fn TF_SetStatus(mut status: Mut<TF_Status>, code: TF_CodeNumber, msg: CStrIn) {
     quiet((), || {
-        // SAFETY: as the caller promises.
-        let (status, message) = unsafe { (get_mut(status, "status")?, bytes(msg)) };
+        let (status, message) = (status.get("status")?, bytes(&msg));
         status.set(Code::from_i32(code.0).unwrap_or(Code::Unknown), message);
         Ok(())
     });
 }
 
-/// # Safety
-/// The pointer must be null or point at a NUL-terminated string.
-unsafe fn bytes<'a>(pointer: *const c_char) -> &'a [u8] {
-    if pointer.is_null() {
-        return &[];
-    }
-    // SAFETY: as the caller promises.
-    unsafe { CStr::from_ptr(pointer) }.to_bytes()
+/// The bytes of a string; none for null.
+fn bytes(text: &CStrIn) -> &[u8] {
+    text.c_str().map_or(&[], CStr::to_bytes)
 }
 
 /// Records `value` under `key`; the same key overwrites. Ignored on an OK status.
-///
-/// # Safety
-/// `status` must be live, `key` and `value` NUL-terminated strings.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_SetPayload(
-    status: *mut TF_Status,
-    key: *const c_char,
-    value: *const c_char,
-) {
+pub extern "C" fn TF_SetPayload(mut status: Mut<TF_Status>, key: CStrIn, value: CStrIn) {
     quiet((), || {
-        // SAFETY: as the caller promises.
-        let (status, key, value) =
-            unsafe { (get_mut(status, "status")?, bytes(key), bytes(value)) };
+        let (status, key, value) = (status.get("status")?, bytes(&key), bytes(&value));
         if status.error.is_some() {
             let own = |text: &[u8]| CString::new(text).unwrap_or_default();
             status.payloads.insert(own(key), own(value));
@@ -169,16 +142,15 @@ pub unsafe extern "C" fn TF_SetPayload(
 /// Calls `visitor` once for each payload, with `capture` as its last argument.
 ///
 /// # Safety
-/// `status` must be live; `visitor` must not change it.
+/// `capture` must be what `visitor` takes; `visitor` must not change the status.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TF_ForEachPayload(
-    status: *const TF_Status,
+    status: In<TF_Status>,
     visitor: TF_PayloadVisitor,
     capture: *mut c_void,
 ) {
     quiet((), || {
-        // SAFETY: as the caller promises.
-        let status = unsafe { get(status, "status")? };
+        let status = status.get("status")?;
         if let Some(visitor) = visitor {
             for (key, value) in &status.payloads {
                 // SAFETY: the strings live during the call; `capture` is the caller's.
@@ -190,43 +162,30 @@ pub unsafe extern "C" fn TF_ForEachPayload(
 }
 
 /// Sets the code that belongs to an `errno` and the message "context; text of the errno".
-///
-/// # Safety
-/// `status` must be live, `context` null or a NUL-terminated string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_SetStatusFromIOError(
-    status: *mut TF_Status,
+pub extern "C" fn TF_SetStatusFromIOError(
+    mut status: Mut<TF_Status>,
     error_code: c_int,
-    context: *const c_char,
+    context: CStrIn,
 ) {
     quiet((), || {
-        // SAFETY: as the caller promises.
-        let status = unsafe { get_mut(status, "status")? };
-        // SAFETY: as the caller promises.
-        let context = unsafe { text(context, "context") }.unwrap_or_default();
-        status.set_error(&errno::error(error_code, &context));
+        let status = status.get("status")?;
+        let context = context.opt().unwrap_or_default();
+        status.set_error(&tfcore_files::error_of_errno(error_code, &context));
         Ok(())
     });
 }
 
 /// Returns the code.
-///
-/// # Safety
-/// `status` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_GetCode(status: *const TF_Status) -> TF_CodeNumber {
-    // SAFETY: as the caller promises.
-    let error = unsafe { status.as_ref() }.and_then(|status| status.error.as_ref());
+pub extern "C" fn TF_GetCode(status: In<TF_Status>) -> TF_CodeNumber {
+    let error = status.opt().and_then(|status| status.error.as_ref());
     TF_CodeNumber(error.map_or(Code::Ok, |(code, _)| *code) as c_int)
 }
 
 /// Returns the message, which lives until the status changes; empty for an OK status.
-///
-/// # Safety
-/// `status` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_Message(status: *const TF_Status) -> *const c_char {
-    // SAFETY: as the caller promises.
-    let error = unsafe { status.as_ref() }.and_then(|status| status.error.as_ref());
+pub extern "C" fn TF_Message(status: In<TF_Status>) -> *const c_char {
+    let error = status.opt().and_then(|status| status.error.as_ref());
     error.map_or(c"".as_ptr(), |(_, message)| message.as_ptr())
 }

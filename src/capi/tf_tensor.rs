@@ -6,12 +6,12 @@ use std::mem::MaybeUninit;
 use std::ptr;
 
 use tfcore_base::{DType, Result, invalid};
+use tfcore_math::fork;
 use tfcore_tensor::{ALIGNMENT, Buffer, Shape, Tensor};
 
-use super::handle::{count, get, get_mut, guard, quiet, slice, to_int};
-use super::tf_buffer::{TF_Buffer, bytes};
+use super::handle::{Array, Handle, In, Mut, Owned, Ref, Status, count, guard, quiet, to_int};
+use super::tf_buffer::TF_Buffer;
 use super::tf_datatype::TF_DataTypeNumber;
-use super::tf_status::TF_Status;
 
 /// A tensor: a dtype, a shape and a share of a buffer.
 pub struct TF_Tensor {
@@ -42,11 +42,23 @@ impl TF_Tensor {
         Box::into_raw(Box::write(kept.unwrap_or_else(Box::new_uninit), self))
     }
 
-    /// Drops a tensor and keeps its place.
+    /// A tensor over `byte_size` bytes that the client has asked for.
+    fn sized(tensor: Tensor, byte_size: usize) -> *mut TF_Tensor {
+        TF_Tensor { byte_size, ..TF_Tensor::from(tensor) }.hand_out()
+    }
+
+    /// The tensor with the client's shape.
     ///
-    /// # Safety
-    /// `tensor` must have been handed out; it is not used any more.
-    unsafe fn take_back(tensor: *mut TF_Tensor) {
+    /// # Errors
+    /// `InvalidArgument` if that shape has more elements than the buffer.
+    pub(crate) fn tensor(&self) -> Result<Tensor> {
+        self.tensor.viewed_as(&self.dims)
+    }
+}
+
+impl Handle for TF_Tensor {
+    /// Drops a tensor and keeps its place.
+    unsafe fn free(tensor: *mut TF_Tensor) {
         // SAFETY: as the caller promises, here and below; a place that may be uninitialised has the same layout.
         let mut place: Box<MaybeUninit<TF_Tensor>> = unsafe { Box::from_raw(tensor.cast()) };
         // SAFETY: as above.
@@ -59,19 +71,6 @@ impl TF_Tensor {
                 kept.extend(place.take());
             }
         });
-    }
-
-    /// A tensor over `byte_size` bytes that the client has asked for.
-    fn sized(tensor: Tensor, byte_size: usize) -> *mut TF_Tensor {
-        TF_Tensor { byte_size, ..TF_Tensor::from(tensor) }.hand_out()
-    }
-
-    /// The tensor with the client's shape.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if that shape has more elements than the buffer.
-    pub(crate) fn tensor(&self) -> Result<Tensor> {
-        self.tensor.viewed_as(&self.dims)
     }
 }
 
@@ -90,12 +89,12 @@ impl From<Tensor> for TF_Tensor {
 /// needed any more. It may be null.
 ///
 /// # Safety
-/// `data` must be readable for `len` bytes until the deallocator is called, `dims` for `num_dims`
-/// elements. For strings the memory holds initialised `TF_TString`s.
+/// `data` must be readable for `len` bytes until the deallocator is called. For strings the memory holds initialised
+/// `TF_TString`s.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TF_NewTensor(
     dtype: TF_DataTypeNumber,
-    dims: *const i64,
+    dims: Array<i64>,
     num_dims: c_int,
     data: *mut c_void,
     len: usize,
@@ -106,8 +105,7 @@ pub unsafe extern "C" fn TF_NewTensor(
     let buffer = unsafe { Buffer::from_client(data, len, deallocator, deallocator_arg) };
     quiet(ptr::null_mut(), || {
         let dtype = dtype.dtype()?;
-        // SAFETY: as the caller promises.
-        let shape = unsafe { shape(dims, num_dims)? };
+        let shape = shape(dims, num_dims)?;
         if data.is_null() && len > 0 {
             return Err(invalid!("Argument 'data' is null"));
         }
@@ -129,11 +127,8 @@ pub unsafe extern "C" fn TF_NewTensor(
     })
 }
 
-/// # Safety
-/// `dims` must be readable for `num_dims` elements.
-unsafe fn shape(dims: *const i64, num_dims: c_int) -> Result<Shape> {
-    // SAFETY: as the caller promises.
-    Shape::new(unsafe { slice(dims, count(num_dims, "num_dims")?, "dims")? })
+fn shape(dims: Array<i64>, num_dims: c_int) -> Result<Shape> {
+    Shape::new(dims.get(count(num_dims, "num_dims")?, "dims")?)
 }
 
 /// Returns the alignment in bytes of memory that is adopted without a copy.
@@ -144,20 +139,16 @@ pub extern "C" fn TF_TensorDefaultAlignment() -> usize {
 
 /// Returns a tensor of new memory: `len` bytes, zeroed; empty strings for `TF_STRING`, whose `len` is not
 /// looked at. Null if `len` is too short for the shape or there is no such memory.
-///
-/// # Safety
-/// `dims` must be readable for `num_dims` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_AllocateTensor(
+pub extern "C" fn TF_AllocateTensor(
     dtype: TF_DataTypeNumber,
-    dims: *const i64,
+    dims: Array<i64>,
     num_dims: c_int,
     len: usize,
 ) -> *mut TF_Tensor {
     quiet(ptr::null_mut(), || {
         let dtype = dtype.dtype()?;
-        // SAFETY: as the caller promises.
-        let shape = unsafe { shape(dims, num_dims)? };
+        let shape = shape(dims, num_dims)?;
         if !dtype.is_plain() {
             return Tensor::zeros(dtype, shape).map(TF_Tensor::new);
         }
@@ -167,164 +158,106 @@ pub unsafe extern "C" fn TF_AllocateTensor(
 }
 
 /// Returns `tensor` if the library owns its memory and nobody else holds it, so that it can go to another owner; else null.
-///
-/// # Safety
-/// `tensor` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_TensorMaybeMove(tensor: *mut TF_Tensor) -> *mut TF_Tensor {
+pub extern "C" fn TF_TensorMaybeMove(tensor: Ref<TF_Tensor>) -> *mut TF_Tensor {
     quiet(ptr::null_mut(), || {
-        // SAFETY: as the caller promises.
-        if !unsafe { get(tensor, "tensor")? }.tensor.is_exclusive() {
+        if !tensor.get("tensor")?.tensor.is_exclusive() {
             return Ok(ptr::null_mut());
         }
-        Ok(tensor)
+        Ok(tensor.as_ptr())
     })
 }
 
 /// Deletes a tensor; null is allowed. Its memory lives on while the runtime holds it.
-///
-/// # Safety
-/// `tensor` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_DeleteTensor(tensor: *mut TF_Tensor) {
-    if !tensor.is_null() {
-        // SAFETY: the caller hands the tensor over.
-        unsafe { TF_Tensor::take_back(tensor) };
-    }
+pub extern "C" fn TF_DeleteTensor(tensor: Owned<TF_Tensor>) {
+    let _inside = fork::enter();
+    drop(tensor);
 }
 
 /// Returns the element type.
-///
-/// # Safety
-/// `tensor` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_TensorType(tensor: *const TF_Tensor) -> TF_DataTypeNumber {
-    // SAFETY: as the caller promises.
-    unsafe { tensor.as_ref() }.map_or(TF_DataTypeNumber::INVALID, |t| t.tensor.dtype().into())
+pub extern "C" fn TF_TensorType(tensor: In<TF_Tensor>) -> TF_DataTypeNumber {
+    tensor.opt().map_or(TF_DataTypeNumber::INVALID, |t| t.tensor.dtype().into())
 }
 
 /// Sets the shape, without any check against the number of elements.
-///
-/// # Safety
-/// `tensor` must be live, `dims` readable for `num_dims` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_SetShape(tensor: *mut TF_Tensor, dims: *const i64, num_dims: c_int) {
+pub extern "C" fn TF_SetShape(mut tensor: Mut<TF_Tensor>, dims: Array<i64>, num_dims: c_int) {
     quiet((), || {
-        // SAFETY: as the caller promises.
-        let (tensor, shape) = unsafe { (get_mut(tensor, "tensor")?, shape(dims, num_dims)?) };
+        let (tensor, shape) = (tensor.get("tensor")?, shape(dims, num_dims)?);
         tensor.dims = shape.dims().to_vec();
         Ok(())
     });
 }
 
 /// Returns the number of dimensions.
-///
-/// # Safety
-/// `tensor` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_NumDims(tensor: *const TF_Tensor) -> c_int {
-    // SAFETY: as the caller promises.
-    unsafe { tensor.as_ref() }.map_or(-1, |tensor| to_int(tensor.dims.len()))
+pub extern "C" fn TF_NumDims(tensor: In<TF_Tensor>) -> c_int {
+    tensor.opt().map_or(-1, |tensor| to_int(tensor.dims.len()))
 }
 
 /// Returns the size of a dimension; -1 if there is no such dimension.
-///
-/// # Safety
-/// `tensor` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_Dim(tensor: *const TF_Tensor, dim_index: c_int) -> i64 {
-    // SAFETY: as the caller promises.
-    let dims = unsafe { tensor.as_ref() }.map_or(&[][..], |tensor| &tensor.dims);
+pub extern "C" fn TF_Dim(tensor: In<TF_Tensor>, dim_index: c_int) -> i64 {
+    let dims = tensor.opt().map_or(&[][..], |tensor| &tensor.dims);
     usize::try_from(dim_index).ok().and_then(|index| dims.get(index)).copied().unwrap_or(-1)
 }
 
 /// Returns the size of the memory in bytes, which may be more than the elements need.
-///
-/// # Safety
-/// `tensor` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_TensorByteSize(tensor: *const TF_Tensor) -> usize {
-    // SAFETY: as the caller promises.
-    unsafe { tensor.as_ref() }.map_or(0, |tensor| tensor.byte_size)
+pub extern "C" fn TF_TensorByteSize(tensor: In<TF_Tensor>) -> usize {
+    tensor.opt().map_or(0, |tensor| tensor.byte_size)
 }
 
 /// Returns the address of the first element.
-///
-/// # Safety
-/// `tensor` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_TensorData(tensor: *const TF_Tensor) -> *mut c_void {
-    // SAFETY: as the caller promises.
-    unsafe { tensor.as_ref() }.map_or(ptr::null_mut(), |tensor| tensor.tensor.data().cast())
+pub extern "C" fn TF_TensorData(tensor: In<TF_Tensor>) -> *mut c_void {
+    tensor.opt().map_or(ptr::null_mut(), |tensor| tensor.tensor.data().cast())
 }
 
 /// Returns the number of elements of the shape.
-///
-/// # Safety
-/// `tensor` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_TensorElementCount(tensor: *const TF_Tensor) -> i64 {
-    // SAFETY: as the caller promises.
-    let dims = unsafe { tensor.as_ref() }.map(|tensor| &tensor.dims);
+pub extern "C" fn TF_TensorElementCount(tensor: In<TF_Tensor>) -> i64 {
+    let dims = tensor.opt().map(|tensor| &tensor.dims);
     dims.map_or(0, |dims| dims.iter().product())
 }
 
 /// Makes `to` share the memory of `from` as elements of another type and shape of as many bytes. Both types
 /// must be of fixed size.
-///
-/// # Safety
-/// `from` and `to` must be live, `new_dims` readable for `num_new_dims` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_TensorBitcastFrom(
-    from: *const TF_Tensor,
+pub extern "C" fn TF_TensorBitcastFrom(
+    from: In<TF_Tensor>,
     r#type: TF_DataTypeNumber,
-    to: *mut TF_Tensor,
-    new_dims: *const i64,
+    mut to: Mut<TF_Tensor>,
+    new_dims: Array<i64>,
     num_new_dims: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (from, shape) = unsafe { (get(from, "from")?, shape(new_dims, num_new_dims)?) };
+    guard(status, (), || {
+        let (from, shape) = (from.get("from")?, shape(new_dims, num_new_dims)?);
         let shared = from.tensor()?.bitcast(r#type.dtype()?, shape)?;
-        // SAFETY: as the caller promises; `from`, which may be the same, is not used any more.
-        *unsafe { get_mut(to, "to")? } = shared.into();
+        *to.get("to")? = shared.into();
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// Returns whether the memory is aligned as the library aligns its own.
-///
-/// # Safety
-/// `tensor` must be null or live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_TensorIsAligned(tensor: *const TF_Tensor) -> bool {
-    // SAFETY: as the caller promises.
-    unsafe { tensor.as_ref() }.is_some_and(|tensor| {
+pub extern "C" fn TF_TensorIsAligned(tensor: In<TF_Tensor>) -> bool {
+    tensor.opt().is_some_and(|tensor| {
         tensor.tensor.count() == 0 || (tensor.tensor.data() as usize).is_multiple_of(ALIGNMENT)
     })
 }
 
 /// Replaces `to` by the tensor that a serialised `TensorProto` describes.
-///
-/// # Safety
-/// `from`, `to` and `status` must be live.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_TensorFromProto(
-    from: *const TF_Buffer,
-    to: *mut TF_Tensor,
-    status: *mut TF_Status,
-) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let (bytes, to) = unsafe { (bytes(from, "from")?, get_mut(to, "to")?) };
+pub extern "C" fn TF_TensorFromProto(from: In<TF_Buffer>, mut to: Mut<TF_Tensor>, status: Status) {
+    guard(status, (), || {
+        let (bytes, to) = (from.get("from")?.bytes("from")?, to.get("to")?);
         let message =
             tfcore_proto::decode(bytes).map_err(|_| invalid!("Unparseable tensor proto"))?;
         *to = tfcore_framework::tensor_from_proto(&message)?.into();
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }

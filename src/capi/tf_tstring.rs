@@ -5,7 +5,7 @@ use std::ptr;
 
 use tfcore_tensor::{TString, TStringKind};
 
-use super::handle::{get_mut, quiet, slice};
+use super::handle::{CStrIn, In, Mut, Out, quiet};
 
 /// Where a string's bytes live.
 #[repr(C)]
@@ -25,26 +25,16 @@ pub enum TF_TString_Type {
 pub type TF_TString = TString;
 
 /// Makes an empty string of uninitialised memory. Never call it on a string that owns a block.
-///
-/// # Safety
-/// `str` must be valid for writes of 24 bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_StringInit(str: *mut TF_TString) {
-    if !str.is_null() {
-        // SAFETY: as the caller promises.
-        unsafe { str.write(TString::new()) };
-    }
+pub extern "C" fn TF_StringInit(mut str: Out<TF_TString>) {
+    quiet((), || str.put(TString::new(), "str"));
 }
 
 /// Replaces the content of `dst` by a copy of `size` bytes.
-///
-/// # Safety
-/// `dst` must be an initialised string, `src` point at `size` readable bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_StringCopy(dst: *mut TF_TString, src: *const c_char, size: usize) {
+pub extern "C" fn TF_StringCopy(mut dst: Mut<TF_TString>, src: CStrIn, size: usize) {
     quiet((), || {
-        // SAFETY: as the caller promises.
-        let (dst, bytes) = unsafe { (get_mut(dst, "dst")?, slice(src.cast(), size, "src")?) };
+        let (dst, bytes) = (dst.get("dst")?, src.bytes(size, "src")?);
         dst.assign(bytes);
         Ok(())
     });
@@ -53,39 +43,29 @@ pub unsafe extern "C" fn TF_StringCopy(dst: *mut TF_TString, src: *const c_char,
 /// Makes `dst` a view of `size` bytes, which it does not own.
 ///
 /// # Safety
-/// `dst` must be an initialised string; the bytes must live as long as it is read.
+/// The bytes must live as long as `dst` is read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TF_StringAssignView(
-    dst: *mut TF_TString,
+    mut dst: Mut<TF_TString>,
     src: *const c_char,
     size: usize,
 ) {
-    // SAFETY: as the caller promises.
-    unsafe {
-        if let Some(dst) = dst.as_mut() {
-            dst.assign_view(src.cast(), size);
-        }
+    if let Some(dst) = dst.opt() {
+        // SAFETY: as the caller promises.
+        unsafe { dst.assign_view(src.cast(), size) };
     }
 }
 
 /// Returns the address of the first byte.
-///
-/// # Safety
-/// `tstr` must be null or an initialised string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_StringGetDataPointer(tstr: *const TF_TString) -> *const c_char {
-    // SAFETY: as the caller promises.
-    unsafe { tstr.as_ref() }.map_or(ptr::null(), |string| string.as_ptr().cast())
+pub extern "C" fn TF_StringGetDataPointer(tstr: In<TF_TString>) -> *const c_char {
+    tstr.opt().map_or(ptr::null(), |string| string.as_ptr().cast())
 }
 
 /// Returns where the bytes live.
-///
-/// # Safety
-/// `str` must be null or an initialised string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_StringGetType(str: *const TF_TString) -> TF_TString_Type {
-    // SAFETY: as the caller promises.
-    match unsafe { str.as_ref() }.map_or(TStringKind::Small, TString::kind) {
+pub extern "C" fn TF_StringGetType(str: In<TF_TString>) -> TF_TString_Type {
+    match str.opt().map_or(TStringKind::Small, TString::kind) {
         TStringKind::Small => TF_TString_Type::TF_TSTR_SMALL,
         TStringKind::Large => TF_TString_Type::TF_TSTR_LARGE,
         TStringKind::Offset => TF_TString_Type::TF_TSTR_OFFSET,
@@ -94,33 +74,21 @@ pub unsafe extern "C" fn TF_StringGetType(str: *const TF_TString) -> TF_TString_
 }
 
 /// Returns the number of bytes.
-///
-/// # Safety
-/// `tstr` must be null or an initialised string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_StringGetSize(tstr: *const TF_TString) -> usize {
-    // SAFETY: as the caller promises.
-    unsafe { tstr.as_ref() }.map_or(0, TString::len)
+pub extern "C" fn TF_StringGetSize(tstr: In<TF_TString>) -> usize {
+    tstr.opt().map_or(0, TString::len)
 }
 
 /// Returns the number of bytes that fit without a new block.
-///
-/// # Safety
-/// `str` must be null or an initialised string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_StringGetCapacity(str: *const TF_TString) -> usize {
-    // SAFETY: as the caller promises.
-    unsafe { str.as_ref() }.map_or(0, TString::capacity)
+pub extern "C" fn TF_StringGetCapacity(str: In<TF_TString>) -> usize {
+    str.opt().map_or(0, TString::capacity)
 }
 
 /// Frees what the string owns; afterwards it is empty and may be used again.
-///
-/// # Safety
-/// `tstr` must be null or an initialised string.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_StringDealloc(tstr: *mut TF_TString) {
-    // SAFETY: as the caller promises.
-    if let Some(string) = unsafe { tstr.as_mut() } {
+pub extern "C" fn TF_StringDealloc(mut tstr: Mut<TF_TString>) {
+    if let Some(string) = tstr.opt() {
         string.dealloc();
     }
 }

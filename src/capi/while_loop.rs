@@ -1,16 +1,16 @@
 //! Loops.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 use std::ptr;
 use std::sync::Arc;
 
 use tfcore_base::{Result, invalid};
 use tfcore_graph::{LoopPart, OutputRef};
 
+use super::function::output_list;
 use super::graph::{SharedGraph, TF_Graph, TF_Output};
-use super::handle::{count, get, guard, quiet, slice, slice_mut, text};
+use super::handle::{ArrayMut, CStrIn, In, Ref, Status, guard, quiet};
 use super::operation::NO_OUTPUT;
-use super::tf_status::TF_Status;
 
 /// A loop that is being put together. The client builds the condition and the body, starting from their inputs, and
 /// fills in `cond_output`, `body_outputs` and `name`.
@@ -29,9 +29,9 @@ pub struct TF_WhileParams {
     /// The loop variables in the body.
     pub body_inputs: *const TF_Output,
     /// The next values of the loop variables.
-    pub body_outputs: *mut TF_Output,
+    pub body_outputs: ArrayMut<TF_Output>,
     /// What the loop is called; the names of its operations begin with it.
-    pub name: *const c_char,
+    pub name: CStrIn,
 }
 
 /// What a loop under construction needs besides what the client sees. It belongs to the graph of the condition.
@@ -54,37 +54,27 @@ const NOTHING: TF_WhileParams = TF_WhileParams {
     cond_output: NO_OUTPUT,
     body_graph: ptr::null_mut(),
     body_inputs: ptr::null(),
-    body_outputs: ptr::null_mut(),
-    name: ptr::null(),
+    body_outputs: ArrayMut::NULL,
+    name: CStrIn::NULL,
 };
 
 /// Begins a loop in `g` whose variables begin with `inputs`. Everything is returned filled in but `cond_output`,
 /// `body_outputs` and `name`. If this succeeds, the client must call `TF_FinishWhile` or `TF_AbortWhile`.
-///
-/// # Safety
-/// `g`, the operations and `status` must be live, `inputs` readable for `ninputs` elements.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_NewWhile(
-    g: *mut TF_Graph,
-    inputs: *mut TF_Output,
+pub extern "C" fn TF_NewWhile(
+    g: Ref<TF_Graph>,
+    inputs: ArrayMut<TF_Output>,
     ninputs: c_int,
-    status: *mut TF_Status,
+    status: Status,
 ) -> TF_WhileParams {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let parent = unsafe { get(g, "g")? };
+    guard(status, NOTHING, || {
+        let parent = g.get("g")?;
         if ninputs <= 0 {
             return Err(invalid!("TF_NewWhile() must be passed at least one input"));
         }
-        // SAFETY: as the caller promises.
-        let inputs = unsafe { slice(inputs, count(ninputs, "ninputs")?, "inputs")? };
-        let inputs: Result<Vec<OutputRef>> =
-            // SAFETY: as the caller promises.
-            inputs.iter().map(|input| unsafe { input.in_graph(&parent.shared) }).collect();
-        begin(&parent.shared, inputs?, ninputs)
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, NOTHING, body) }
+        let inputs = output_list(&parent.shared, inputs.as_array(), ninputs, "inputs")?;
+        begin(&parent.shared, inputs, ninputs)
+    })
 }
 
 fn begin(
@@ -108,7 +98,8 @@ fn begin(
         ninputs,
         cond_inputs: pending.cond_handles.as_ptr(),
         body_inputs: pending.body_handles.as_ptr(),
-        body_outputs: pending.body_outputs.as_mut_ptr(),
+        // SAFETY: the array has an element per variable and lives until the graph of the condition is freed.
+        body_outputs: unsafe { ArrayMut::new(pending.body_outputs.as_mut_ptr()) },
         ..NOTHING
     };
     cond.pending_loop = Some(pending);
@@ -134,16 +125,15 @@ fn add_inputs(
 /// was.
 ///
 /// # Safety
-/// `params` must come from `TF_NewWhile` and not have been finished, `status` be live, `outputs` writable.
+/// `params` must come from `TF_NewWhile` and not have been finished.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn TF_FinishWhile(
-    params: *const TF_WhileParams,
-    status: *mut TF_Status,
-    outputs: *mut TF_Output,
+    params: In<TF_WhileParams>,
+    status: Status,
+    mut outputs: ArrayMut<TF_Output>,
 ) {
-    let body = || {
-        // SAFETY: as the caller promises.
-        let params = unsafe { get(params, "params")? };
+    guard(status, (), || {
+        let params = params.get("params")?;
         // SAFETY: as the caller promises; this function takes the graphs over.
         let Some((cond, body)) = (unsafe { take_graphs(params) }) else {
             return Err(invalid!("TF_WhileParams comes from no successful TF_NewWhile"));
@@ -151,23 +141,15 @@ pub unsafe extern "C" fn TF_FinishWhile(
         let Some(pending) = &cond.pending_loop else {
             return Err(invalid!("TF_WhileParams `cond_graph` is not the one of TF_NewWhile"));
         };
-        // SAFETY: as the caller promises; the graphs are live until the end of this function.
-        let (name, cond_output, next_values) = unsafe {
-            if params.name.is_null() {
-                return Err(invalid!("TF_WhileParams `name` field is null"));
-            }
-            let name = text(params.name, "name")?;
-            if params.cond_output.oper.is_null() {
-                return Err(invalid!("TF_WhileParams `cond_output` field isn't set"));
-            }
-            (
-                name,
-                params.cond_output.in_graph(&cond.shared)?,
-                body_values(params, pending, &body.shared)?,
-            )
+        let Some(name) = params.name.opt() else {
+            return Err(invalid!("TF_WhileParams `name` field is null"));
         };
-        // SAFETY: as the caller promises.
-        let slots = unsafe { slice_mut(outputs, pending.inputs.len(), "outputs")? };
+        if params.cond_output.oper.is_null() {
+            return Err(invalid!("TF_WhileParams `cond_output` field isn't set"));
+        }
+        let cond_output = params.cond_output.in_graph(&cond.shared)?;
+        let next_values = body_values(params, pending, &body.shared)?;
+        let slots = outputs.get(pending.inputs.len(), "outputs")?;
         let mut parent = pending.parent.lock();
         let (cond_graph, body_graph) = (cond.shared.lock(), body.shared.lock());
         let cond_part =
@@ -179,28 +161,22 @@ pub unsafe extern "C" fn TF_FinishWhile(
             *slot = parent.output(exit);
         }
         Ok(())
-    };
-    // SAFETY: as the caller promises.
-    unsafe { guard(status, (), body) }
+    })
 }
 
 /// The next values of the loop variables, as the client has set them.
-///
-/// # Safety
-/// `body_outputs` must be readable for an element per variable, the operations null or live.
-unsafe fn body_values(
+fn body_values(
     params: &TF_WhileParams,
     pending: &PendingLoop,
     body: &SharedGraph,
 ) -> Result<Vec<OutputRef>> {
     let count = pending.inputs.len();
-    // SAFETY: as the caller promises.
-    let outputs = unsafe { slice(params.body_outputs, count, "body_outputs")? };
+    let outputs = params.body_outputs.as_array();
+    let outputs = outputs.get(count, "body_outputs")?;
     if let Some(index) = outputs.iter().position(|output| output.oper.is_null()) {
         return Err(invalid!("TF_WhileParams `body_outputs[{index}]` field isn't set"));
     }
-    // SAFETY: as the caller promises.
-    outputs.iter().map(|output| unsafe { output.in_graph(body) }).collect()
+    outputs.iter().map(|output| output.in_graph(body)).collect()
 }
 
 /// The graphs of a loop under construction, to be freed by whoever calls this.
@@ -220,10 +196,10 @@ unsafe fn take_graphs(params: &TF_WhileParams) -> Option<(Arc<TF_Graph>, Arc<TF_
 /// # Safety
 /// `params` must come from `TF_NewWhile` and not have been finished.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn TF_AbortWhile(params: *const TF_WhileParams) {
+pub unsafe extern "C" fn TF_AbortWhile(params: In<TF_WhileParams>) {
     quiet((), || {
         // SAFETY: as the caller promises.
-        drop(unsafe { take_graphs(get(params, "params")?) });
+        drop(unsafe { take_graphs(params.get("params")?) });
         Ok(())
     });
 }

@@ -6,6 +6,7 @@
 #include "../../capi_tests/queues.h"
 
 #include <dirent.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -417,10 +418,8 @@ static void run_wide(TF_Session *session, TF_Output what) {
   }
 }
 
-/* The child of a fork has a pool without threads. Its runs end all the same, and so does its session. */
-static void after_a_fork(void) {
-  TF_Graph *graph = TF_NewGraph();
-  TF_Output what = add_wide(graph);
+/* A session with threads of its own, which runs what is wide enough for them. */
+static TF_Session *new_wide_session(TF_Graph *graph) {
   Pb config = {0};
   pb_int(&config, 5, 4); /* inter_op_parallelism_threads */
   pb_int(&config, 9, 1); /* use_per_session_threads */
@@ -430,9 +429,11 @@ static void after_a_fork(void) {
   TF_Session *session = TF_NewSession(graph, options, status);
   CHECK_OK(status);
   TF_DeleteSessionOptions(options);
-  run_wide(session, what);
-  sleep_ms(20); /* the threads are asleep */
-  fflush(stdout);
+  return session;
+}
+
+/* A child whose runs and session must end. */
+static void fork_once(TF_Graph *graph, TF_Session *session, TF_Output what) {
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
@@ -445,16 +446,145 @@ static void after_a_fork(void) {
   int outcome = 1;
   CHECK(waitpid(child, &outcome, 0) == child);
   CHECK(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0);
+}
+
+/* The child of a fork has no threads, and makes new ones. */
+static void after_a_fork(void) {
+  TF_Graph *graph = TF_NewGraph();
+  TF_Output what = add_wide(graph);
+  TF_Session *session = new_wide_session(graph);
+  run_wide(session, what);
+  sleep_ms(20); /* the threads are asleep */
+  fflush(stdout);
+  fork_once(graph, session, what);
   run_wide(session, what);
   delete_session(session);
   TF_DeleteGraph(graph);
   printf("%-16s done\n", "after a fork");
 }
 
+static TF_Session *shared_session;
+static TF_Output shared_output;
+
+/* Runs what the threads of the session share, and makes and deletes sessions. */
+static void *run_on(void *graph) {
+  TF_Status *own = TF_NewStatus();
+  TF_SessionOptions *options = TF_NewSessionOptions();
+  for (int i = 0; atomic_load(&go_on); i++) {
+    TF_Session *session = i % 8 == 0 ? TF_NewSession(graph, options, own) : shared_session;
+    TF_Tensor *t = NULL;
+    TF_SessionRun(session, NULL, NULL, NULL, 0, &shared_output, &t, 1, NULL, 0, NULL, own);
+    if (t == NULL || f32_at(t, 0) != -8) atomic_fetch_add(&failures, 1);
+    TF_DeleteTensor(t);
+    if (session != shared_session) TF_DeleteSession(session, own);
+  }
+  TF_DeleteSessionOptions(options);
+  TF_DeleteStatus(own);
+  return NULL;
+}
+
+/* Whatever other threads are doing at the time of a fork, the child can go on with the library. */
+static void forks(void) {
+  TF_Graph *graph = TF_NewGraph();
+  shared_output = add_wide(graph);
+  shared_session = new_wide_session(graph);
+  pthread_t runners[2];
+  atomic_store(&go_on, true);
+  for (int i = 0; i < 2; i++) CHECK_INT(pthread_create(&runners[i], NULL, run_on, graph), 0);
+  const long count = at_least(10000, 200);
+  double start = now_ms();
+  fflush(stdout);
+  for (long i = 0; i < count; i++) fork_once(graph, shared_session, shared_output);
+  printf("%-16s %8ld times, %6.1f s\n", "forks", count, (now_ms() - start) / 1e3);
+  atomic_store(&go_on, false);
+  for (int i = 0; i < 2; i++) CHECK_INT(pthread_join(runners[i], NULL), 0);
+  CHECK_INT(atomic_load(&failures), 0);
+  delete_session(shared_session);
+  TF_DeleteGraph(graph);
+}
+
+/* Refused threads: their work is done by those that exist. */
+static void no_threads(void) {
+  fflush(stdout);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    alarm(60);
+    const struct rlimit limit = {0, 0};
+    if (setrlimit(RLIMIT_NPROC, &limit) != 0) _exit(2);
+    /* The limit is not for root. */
+    if (getuid() == 0 && setuid(65534) != 0) _exit(3);
+    TF_Graph *graph = TF_NewGraph();
+    TF_Output what = add_wide(graph);
+    TF_Session *session = new_wide_session(graph);
+    run_wide(session, what);
+    delete_session(session);
+    TF_DeleteGraph(graph);
+    _exit(count_entries("/proc/self/task") == ALONE ? 0 : 4);
+  }
+  int outcome = 1;
+  CHECK(waitpid(child, &outcome, 0) == child);
+  CHECK(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0);
+  printf("%-16s done\n", "no threads");
+}
+
+/* ---- memory ---- */
+
+/* Runs the sample on so many zeros. */
+static void run_zeros(int64_t count) {
+  TF_Tensor *x = TF_AllocateTensor(TF_FLOAT, &count, 1, (size_t)count * sizeof(float));
+  CHECK(x != NULL);
+  memset(TF_TensorData(x), 0, TF_TensorByteSize(x));
+  TF_Tensor *y = fetch_with(sample.session, output(sample.x, 0), x, output(sample.y, 0));
+  CHECK(TF_TensorElementCount(y) == count && f32_at(y, (int)count - 1) == 0);
+  TF_DeleteTensor(y);
+}
+
+/* A session keeps what recent runs used, not the sum of all sizes that it has seen, and nothing after its end. */
+static void changing_sizes(void) {
+  sample = new_sample();
+  const long most = 4 << 20, least = resident_kb();
+  unsigned random = 1;
+  for (int i = 0; i < 3000; i++) {
+    random = random * 1664525u + 1013904223u;
+    /* Half of them of any size, half of any order of magnitude. */
+    run_zeros(i % 2 == 0 ? 1 + (random >> 8) % most : 1 + most / (1 << (random >> 27) % 23));
+  }
+  const long used = resident_kb();
+  delete_session(sample.session);
+  const long left = resident_kb();
+  sample.session = new_session(sample.graph);
+  printf("%-16s %ld KB before, %ld KB with the session, %ld KB without it\n", "changing sizes", least, used, left);
+  CHECK(used < 60 << 10);
+  CHECK(left < 20 << 10);
+  end_sample();
+}
+
+/* Memory that is free in the pool must not make an allocation fail. */
+static void little_memory(void) {
+  sample = new_sample();
+  run_zeros(1);
+  fflush(stdout);
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    const struct rlimit limit = {1200000L << 10, 1200000L << 10};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) _exit(2);
+    for (int64_t count = 64 << 20; count > 1000; count -= count / 16) run_zeros(count);
+    _exit(0);
+  }
+  int outcome = 1;
+  CHECK(waitpid(child, &outcome, 0) == child);
+  CHECK(WIFEXITED(outcome) && WEXITSTATUS(outcome) == 0);
+  printf("%-16s done\n", "little memory");
+  end_sample();
+}
+
 int main(int argc, char **argv) {
   static const Case cases[] = {CASE(runs), CASE(sessions), CASE(graphs), CASE(failing_runs), CASE(cancelled_runs),
                                CASE(partial_runs), CASE(closed_sessions), CASE(deadlines),
-                               CASE(as_many_threads_as_asked_for), CASE(threads), CASE(after_a_fork)};
+                               CASE(as_many_threads_as_asked_for), CASE(threads), CASE(after_a_fork), CASE(forks), CASE(no_threads),
+                               CASE(changing_sizes), CASE(little_memory)};
   if (argc > 1) divisor = atoi(argv[1]) > 0 ? atoi(argv[1]) : 1;
   return run_cases(cases, sizeof cases / sizeof *cases, argc > 1 ? argc - 1 : argc, argc > 1 ? argv + 1 : argv);
 }

@@ -42,11 +42,17 @@ typedef struct TF_ImportGraphDefOptions TF_ImportGraphDefOptions;
 // What an import hands back. The arrays live as long as this.
 typedef struct TF_ImportGraphDefResults TF_ImportGraphDefResults;
 
+// A library that has been loaded.
+typedef struct TF_Library TF_Library;
+
 // An operation of a graph; lives as long as the graph.
 typedef struct TF_Operation TF_Operation;
 
 // An operation that is being built.
 typedef struct TF_OperationDescription TF_OperationDescription;
+
+// A server of a cluster. There is none: `TF_NewServer` makes none.
+typedef struct TF_Server TF_Server;
 
 // A session over a graph.
 typedef struct TF_Session TF_Session;
@@ -639,10 +645,13 @@ TF_CAPI_EXPORT void TF_SetConfig(TF_SessionOptions *options, const void *proto, 
 TF_CAPI_EXPORT TF_Session *TF_NewSession(TF_Graph *graph, const TF_SessionOptions *opts,
     TF_Status *status);
 
-// Not available yet. Reports `TF_UNIMPLEMENTED`.
-TF_CAPI_EXPORT TF_Session *TF_LoadSessionFromSavedModel(const TF_SessionOptions *_session_options,
-    const TF_Buffer *_run_options, const char *_export_dir, const char *const *_tags, int _tags_len,
-    TF_Graph *_graph, TF_Buffer *_meta_graph_def, TF_Status *status);
+// Loads the SavedModel in the directory `export_dir`: imports the graph that has exactly the given tags into `graph`, which
+// must be empty, and returns a session in which its variables are restored and its init op has run. `run_options` is null or
+// a serialised `RunOptions` for these runs. Unless `meta_graph_def` is null, it is set to the serialised `MetaGraphDef`.
+// Returns null on error; the graph is empty then.
+TF_CAPI_EXPORT TF_Session *TF_LoadSessionFromSavedModel(const TF_SessionOptions *session_options,
+    const TF_Buffer *run_options, const char *export_dir, const char *const *tags, int tags_len,
+    TF_Graph *graph, TF_Buffer *meta_graph_def, TF_Status *status);
 
 // Ends a session: runs in progress are cancelled, and runs that come later fail, both with `TF_CANCELLED`.
 // Closing twice is allowed.
@@ -780,6 +789,41 @@ TF_CAPI_EXPORT TF_Buffer *TF_GetRegisteredKernelsForOp(const char *name, TF_Stat
 // Adds a function that gets what ops such as PrintV2 print, each text whole and with its line end, instead of the streams
 // of the process. Each listener hears everything, for the rest of the process.
 TF_CAPI_EXPORT void TF_RegisterLogListener(void (*listener)(const char*));
+
+// Loads a shared library, whose constructors register ops and kernels. Returns a handle for the caller to delete; null on
+// error. A library is loaded once; it stays loaded until the process ends.
+//
+// Reports `TF_NOT_FOUND` if there is no such file, or if a symbol that it needs is missing.
+TF_CAPI_EXPORT TF_Library *TF_LoadLibrary(const char *library_filename, TF_Status *status);
+
+// Returns the ops that the library has registered, a serialised `OpList`. The bytes live as long as the handle.
+TF_CAPI_EXPORT TF_Buffer TF_GetOpList(TF_Library *lib_handle);
+
+// Deletes a handle; null is allowed. The library stays loaded.
+TF_CAPI_EXPORT void TF_DeleteLibraryHandle(TF_Library *lib_handle);
+
+// Not available. Reports `TF_UNIMPLEMENTED` and returns null.
+TF_CAPI_EXPORT TF_Server *TF_NewServer(const void *proto, size_t proto_len, TF_Status *status);
+
+// Not available. Reports `TF_UNIMPLEMENTED`.
+TF_CAPI_EXPORT void TF_ServerStart(TF_Server *server, TF_Status *status);
+
+// Not available. Reports `TF_UNIMPLEMENTED`.
+TF_CAPI_EXPORT void TF_ServerStop(TF_Server *server, TF_Status *status);
+
+// Not available. Reports `TF_UNIMPLEMENTED`.
+TF_CAPI_EXPORT void TF_ServerJoin(TF_Server *server, TF_Status *status);
+
+// Returns an empty string: there are no servers.
+TF_CAPI_EXPORT const char *TF_ServerTarget(TF_Server *server);
+
+// Deletes a server; null is allowed.
+TF_CAPI_EXPORT void TF_DeleteServer(TF_Server *server);
+
+// Loads a plug-in and registers its file systems, each for its scheme. Reports `TF_NOT_FOUND` if there is no such library or
+// it has no `TF_InitPlugin`, `TF_ALREADY_EXISTS` for a scheme that has a file system, and `TF_FAILED_PRECONDITION` for tables
+// of another version.
+TF_CAPI_EXPORT void TF_RegisterFilesystemPlugin(const char *plugin_filename, TF_Status *status);
 
 #ifdef __cplusplus
 }  // extern "C"

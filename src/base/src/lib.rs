@@ -6,6 +6,7 @@
 mod dtype;
 mod elem;
 mod error;
+mod number;
 mod number_text;
 mod scratch;
 mod sets;
@@ -17,10 +18,11 @@ pub use elem::{
     Float8E5M2Fnuz, Half, Int2, Int4, QInt8, QInt16, QInt32, QUInt8, QUInt16, UInt2, UInt4,
 };
 pub use error::{Code, Error, Result};
+pub use number::{Number, Ring};
 pub use number_text::{format_double, format_float};
 pub use scratch::{try_collect, try_filled};
 pub use sets::{
-    Complexes, Floats, Integers, Make, Numbers, Pick, Quantized, RealNumbers, SignedNumbers,
-    TypeSet,
+    Complexes, Floats, Integers, LoopFor, LoopSet, Make, Numbers, Pick, Quantized, RealNumbers,
+    SignedNumbers, TypeSet, TypedLoop,
 };
 pub use text::escape_bytes;

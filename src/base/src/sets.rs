@@ -11,10 +11,38 @@ pub trait Make<T: Elem, Output> {
     fn make() -> Output;
 }
 
+/// A family of loops: one for each element type, all with the same signature.
+pub trait TypedLoop {
+    /// A function pointer, or a few of them.
+    type Loop: Copy + Send + Sync + 'static;
+}
+
+/// The loop of a family for elements of type `T`, with the bound that the loop needs on `T`.
+pub trait LoopFor<T: Elem>: TypedLoop {
+    const LOOP: Self::Loop;
+}
+
 /// A tuple of element types.
-pub trait TypeSet {
+pub trait TypeSet: 'static {
     /// The dtypes of the set, in order.
-    fn dtypes() -> Vec<DType>;
+    const DTYPES: &'static [DType];
+
+    /// The dtypes of the set, in order.
+    fn dtypes() -> Vec<DType> {
+        Self::DTYPES.to_vec()
+    }
+}
+
+/// A set for whose types the family `F` has loops.
+pub trait LoopSet<F: TypedLoop>: TypeSet {
+    /// The loop of each type. A table, because code that chooses among the loops would be compiled
+    /// for each family and set.
+    fn loops() -> Vec<(DType, F::Loop)>;
+
+    /// The loop of `dtype`; `None` if the set lacks that type.
+    fn loop_for(dtype: DType) -> Option<F::Loop> {
+        Self::loops().into_iter().find(|(of, _)| *of == dtype).map(|(_, found)| found)
+    }
 }
 
 /// What form `F` makes for the types of this set.
@@ -26,8 +54,15 @@ pub trait Pick<F, Output>: TypeSet {
 macro_rules! tuple_sets {
     ($($($t:ident)+;)*) => {$(
         impl<$($t: Elem),+> TypeSet for ($($t,)+) {
-            fn dtypes() -> Vec<DType> {
-                vec![$($t::DTYPE),+]
+            const DTYPES: &'static [DType] = &[$($t::DTYPE),+];
+        }
+
+        impl<Family: TypedLoop, $($t: Elem),+> LoopSet<Family> for ($($t,)+)
+        where
+            $(Family: LoopFor<$t>,)+
+        {
+            fn loops() -> Vec<(DType, Family::Loop)> {
+                vec![$(($t::DTYPE, <Family as LoopFor<$t>>::LOOP)),+]
             }
         }
 
@@ -66,6 +101,7 @@ tuple_sets! {
     A B C D E F G H I J K L M N O P Q R;
     A B C D E F G H I J K L M N O P Q R S;
     A B C D E F G H I J K L M N O P Q R S T;
+    A B C D E F G H I J K L M N O P Q R S T U;
 }
 
 /// Floating point types.
@@ -90,16 +126,19 @@ mod tests {
 
     struct SizeOf;
 
-    impl<T: Elem> Make<T, usize> for SizeOf {
-        fn make() -> usize {
-            size_of::<T>()
-        }
+    impl TypedLoop for SizeOf {
+        type Loop = usize;
+    }
+
+    impl<T: Elem> LoopFor<T> for SizeOf {
+        const LOOP: usize = size_of::<T>();
     }
 
     #[test]
-    fn picks_by_dtype() {
-        assert_eq!(<Numbers as Pick<SizeOf, usize>>::pick(DType::COMPLEX128), Some(16));
-        assert_eq!(<Floats as Pick<SizeOf, usize>>::pick(DType::INT32), None);
-        assert_eq!(Complexes::dtypes(), [DType::COMPLEX64, DType::COMPLEX128]);
+    fn loops_by_dtype() {
+        let size = |dtype| <Numbers as LoopSet<SizeOf>>::loop_for(dtype);
+        assert_eq!(size(DType::COMPLEX128), Some(16));
+        assert_eq!(size(DType::STRING), None);
+        assert_eq!(Complexes::DTYPES, [DType::COMPLEX64, DType::COMPLEX128]);
     }
 }

@@ -7,7 +7,6 @@ use smallvec::SmallVec;
 use tfcore_base::{Code, DType, Error, Result, escape_bytes, format_float, invalid};
 use tfcore_tensor::{PartialShape, Tensor};
 
-use crate::op_def::with_suffix;
 use crate::raw_attr::{RawAttr, mismatch};
 use crate::tensor_attr::TensorAttr;
 
@@ -383,6 +382,12 @@ impl AttrValue {
             ),
         }
     }
+}
+
+/// The error with more text behind its message.
+pub(crate) fn with_suffix(error: Error, suffix: &str) -> Error {
+    let message = format!("{}{suffix}", error.message());
+    error.with_message(message)
 }
 
 impl<N: Into<Arc<str>>> FromIterator<(N, AttrValue)> for Attrs {

@@ -3,15 +3,13 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
 use tfcore_base::{DType, Result, internal};
 use tfcore_math::pool::Parallel;
 
-use crate::kernel::{Kernel, OpContext, Step, Value};
-
-/// The values of a node's outputs.
-pub type Outputs = SmallVec<[Value; 2]>;
+use crate::context::OpContext;
+use crate::step::Step;
+use crate::value::{Outputs, Value};
 
 /// The part of a kernel that begins a computation whose end somebody else brings about.
 pub trait BlockingKernel: Send + Sync {
@@ -23,44 +21,6 @@ pub trait BlockingKernel: Send + Sync {
 impl<F: Fn(BlockingContext) + Send + Sync> BlockingKernel for F {
     fn start(&self, ctx: BlockingContext) {
         self(ctx)
-    }
-}
-
-/// Boxes a closure as a kernel that may wait; what most factories of such kernels end with.
-pub fn blocking_kernel<F>(start: F) -> Result<Box<dyn Kernel>>
-where
-    F: Fn(BlockingContext) + Send + Sync + 'static,
-{
-    Ok(Box::new(Blocking(Arc::new(start))))
-}
-
-struct Blocking(Arc<dyn BlockingKernel>);
-
-impl Kernel for Blocking {
-    /// Holds the thread until the computation has ended; for those who run an op by itself.
-    fn compute(&self, ctx: &mut OpContext<'_>) -> Result<()> {
-        let end = Arc::new((Mutex::new(None), Condvar::new()));
-        let signal = end.clone();
-        let blocking = BlockingContext::new(
-            ctx.take_values(),
-            ctx.output_dtypes(),
-            ctx.step().clone(),
-            Box::new(move |result| {
-                *signal.0.lock() = Some(result);
-                signal.1.notify_one();
-            }),
-        );
-        self.0.start(blocking);
-        let mut result = end.0.lock();
-        while result.is_none() {
-            end.1.wait(&mut result);
-        }
-        ctx.set_values(result.take().expect("the loop ends with a result")?);
-        Ok(())
-    }
-
-    fn blocking(&self) -> Option<&Arc<dyn BlockingKernel>> {
-        Some(&self.0)
     }
 }
 
@@ -143,6 +103,7 @@ mod tests {
     use tfcore_tensor::Tensor;
 
     use super::*;
+    use crate::kernel::blocking_kernel;
 
     fn compute(start: impl Fn(BlockingContext) + Send + Sync + 'static) -> Result<Value> {
         let kernel = blocking_kernel(start).unwrap();

@@ -8,12 +8,14 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use tfcore_base::{DType, Elem, Make, Pick, Result, TypeSet};
+use tfcore_base::{DType, Elem, LoopFor, LoopSet, Result, TypedLoop};
 use tfcore_math::isa::vectorize;
 use tfcore_tensor::{Elems, ElemsMut, Scalar, Tensor};
 
+use crate::context::OpContext;
 use crate::geometry::Broadcast;
-use crate::kernel::{Kernel, KernelInit, OpContext, ScalarKernel, for_each_part};
+use crate::kernel::{Kernel, KernelForm, KernelInit, ScalarKernel, for_each_part};
+use crate::loops::{BinaryLoop, UnaryLoop};
 use crate::registry::OpEntry;
 
 /// A function of one value.
@@ -37,44 +39,32 @@ pub trait Binary<T: Elem>: 'static {
     const CHECK: Option<fn(&[T], &[T]) -> Result<()>> = None;
 }
 
-/// One loop over elements of known type.
-#[derive(Clone, Copy)]
-pub struct UnaryLoop {
-    run: fn(Elems<'_>, ElemsMut<'_>),
-    output: DType,
-    cost: usize,
+/// The loops of functor `F`.
+pub struct UnaryLoops<F>(PhantomData<F>);
+
+/// The loops of functor `F`.
+pub struct BinaryLoops<F>(PhantomData<F>);
+
+impl<F> TypedLoop for UnaryLoops<F> {
+    type Loop = UnaryLoop;
 }
 
-/// One loop over pairs of elements of known type.
-#[derive(Clone, Copy)]
-pub struct BinaryLoop {
-    run: fn(Elems<'_>, Elems<'_>, ElemsMut<'_>),
-    check: Option<fn(Elems<'_>, Elems<'_>) -> Result<()>>,
-    output: DType,
-    cost: usize,
+impl<F> TypedLoop for BinaryLoops<F> {
+    type Loop = BinaryLoop;
 }
 
-/// Makes the loop of functor `F`.
-pub struct UnaryForm<F>(PhantomData<F>);
-
-/// Makes the loop of functor `F`.
-pub struct BinaryForm<F>(PhantomData<F>);
-
-impl<T: Elem + Copy, F: Unary<T>> Make<T, UnaryLoop> for UnaryForm<F> {
-    fn make() -> UnaryLoop {
-        UnaryLoop { run: unary_loop::<T, F>, output: F::Out::DTYPE, cost: F::COST }
-    }
+impl<T: Elem + Copy, F: Unary<T>> LoopFor<T> for UnaryLoops<F> {
+    const LOOP: UnaryLoop =
+        UnaryLoop { run: unary_loop::<T, F>, output: F::Out::DTYPE, cost: F::COST };
 }
 
-impl<T: Elem, F: Binary<T>> Make<T, BinaryLoop> for BinaryForm<F> {
-    fn make() -> BinaryLoop {
-        BinaryLoop {
-            run: binary_loop::<T, F>,
-            check: if F::CHECK.is_some() { Some(check::<T, F>) } else { None },
-            output: F::Out::DTYPE,
-            cost: F::COST,
-        }
-    }
+impl<T: Elem, F: Binary<T>> LoopFor<T> for BinaryLoops<F> {
+    const LOOP: BinaryLoop = BinaryLoop {
+        run: binary_loop::<T, F>,
+        check: if F::CHECK.is_some() { Some(check::<T, F>) } else { None },
+        output: F::Out::DTYPE,
+        cost: F::COST,
+    };
 }
 
 fn check<T: Elem, F: Binary<T>>(x: Elems<'_>, y: Elems<'_>) -> Result<()> {
@@ -107,36 +97,25 @@ fn binary_loop<T: Elem, F: Binary<T>>(x: Elems<'_>, y: Elems<'_>, out: ElemsMut<
 
 impl OpEntry<'_> {
     /// A CPU kernel that applies `F` to every element, for the types of set `S`, by attr `T`.
-    pub fn unary<F, S>(self) -> Self
-    where
-        S: Pick<UnaryForm<F>, UnaryLoop>,
-    {
-        self.unary_where::<F, S>(vec![("T", S::dtypes())])
+    pub fn unary<F, S: LoopSet<UnaryLoops<F>>>(self) -> Self {
+        self.unary_by::<F, S>("T")
     }
 
-    /// As [`OpEntry::unary`], for nodes that meet `constraints`, of which set `S` has all types.
-    pub fn unary_where<F, S>(self, constraints: Vec<(&'static str, Vec<DType>)>) -> Self
-    where
-        S: Pick<UnaryForm<F>, UnaryLoop>,
-    {
-        self.cpu_where(constraints, |init| Ok(Box::new(UnaryKernel::new::<F, S>(init)?)))
+    /// As [`OpEntry::unary`], by another attr.
+    pub fn unary_by<F, S: LoopSet<UnaryLoops<F>>>(self, attr: &'static str) -> Self {
+        let build = |init: &KernelInit<'_>, body| -> Result<Box<dyn Kernel>> {
+            Ok(Box::new(UnaryKernel::new(init, body)))
+        };
+        self.typed_kernel::<UnaryLoops<F>, S>(attr, build)
     }
 
     /// A CPU kernel that applies `F` to pairs of elements, with broadcasting, for the types of set `S`, by
     /// attr `T`.
-    pub fn binary<F, S>(self) -> Self
-    where
-        S: Pick<BinaryForm<F>, BinaryLoop>,
-    {
-        self.binary_where::<F, S>(vec![("T", S::dtypes())])
-    }
-
-    /// As [`OpEntry::binary`], for nodes that meet `constraints`, of which set `S` has all types.
-    pub fn binary_where<F, S>(self, constraints: Vec<(&'static str, Vec<DType>)>) -> Self
-    where
-        S: Pick<BinaryForm<F>, BinaryLoop>,
-    {
-        self.cpu_where(constraints, |init| Ok(Box::new(BinaryKernel::new::<F, S>(init)?)))
+    pub fn binary<F, S: LoopSet<BinaryLoops<F>>>(self) -> Self {
+        let build = |init: &KernelInit<'_>, body| -> Result<Box<dyn Kernel>> {
+            Ok(Box::new(BinaryKernel::new(init, body)))
+        };
+        self.typed_kernel::<BinaryLoops<F>, S>("T", build)
     }
 }
 
@@ -148,17 +127,9 @@ pub struct UnaryKernel {
 }
 
 impl UnaryKernel {
-    /// The kernel of a node whose first input has one of the types of set `S`.
-    pub fn new<F, S: Pick<UnaryForm<F>, UnaryLoop>>(init: &KernelInit<'_>) -> Result<UnaryKernel> {
-        let body: UnaryLoop = pick::<UnaryForm<F>, UnaryLoop, S>(init)?;
-        Ok(UnaryKernel { body, tiny: tiny_count(init.input_dtypes, body.output) })
+    pub fn new(init: &KernelInit<'_>, body: UnaryLoop) -> UnaryKernel {
+        UnaryKernel { body, tiny: tiny_count(init.input_dtypes, body.output) }
     }
-}
-
-fn pick<F, L, S: Pick<F, L> + TypeSet>(init: &KernelInit<'_>) -> Result<L> {
-    let dtype = init.input_dtypes[0].base();
-    S::pick(dtype)
-        .ok_or_else(|| tfcore_base::internal!("{} has no kernel for type {dtype}", init.op.name))
 }
 
 impl UnaryKernel {
@@ -203,6 +174,10 @@ impl Kernel for UnaryKernel {
         });
         ctx.set_output(0, out);
         Ok(())
+    }
+
+    fn form(&self) -> KernelForm<'_> {
+        KernelForm::Unary(&self.body)
     }
 
     fn on_scalars(self: Arc<Self>) -> Option<Arc<dyn ScalarKernel>> {
@@ -267,12 +242,8 @@ pub struct BinaryKernel {
 }
 
 impl BinaryKernel {
-    /// The kernel of a node whose first input has one of the types of set `S`.
-    pub fn new<F, S: Pick<BinaryForm<F>, BinaryLoop>>(
-        init: &KernelInit<'_>,
-    ) -> Result<BinaryKernel> {
-        let body: BinaryLoop = pick::<BinaryForm<F>, BinaryLoop, S>(init)?;
-        Ok(BinaryKernel { body, tiny: tiny_count(init.input_dtypes, body.output) })
+    pub fn new(init: &KernelInit<'_>, body: BinaryLoop) -> BinaryKernel {
+        BinaryKernel { body, tiny: tiny_count(init.input_dtypes, body.output) }
     }
 }
 
@@ -298,6 +269,10 @@ impl Kernel for BinaryKernel {
         let out = self.run(ctx, &broadcast, out, forwarded)?;
         ctx.set_output(0, out);
         Ok(())
+    }
+
+    fn form(&self) -> KernelForm<'_> {
+        KernelForm::Binary(&self.body)
     }
 
     fn on_scalars(self: Arc<Self>) -> Option<Arc<dyn ScalarKernel>> {
@@ -585,7 +560,7 @@ mod tests {
     use tfcore_tensor::Shape;
 
     use super::*;
-    use crate::kernel::{Step, Value};
+    use crate::{Step, Value};
 
     struct Subtract;
 
@@ -598,7 +573,7 @@ mod tests {
     }
 
     fn subtract(a: Tensor, b: Tensor, parallel: Parallel<'_>) -> Tensor {
-        let body = <BinaryForm<Subtract> as Make<f32, BinaryLoop>>::make();
+        let body = <BinaryLoops<Subtract> as LoopFor<f32>>::LOOP;
         let step = Arc::new(Step::default());
         let mut inputs = [Value::Tensor(a), Value::Tensor(b)];
         let mut outputs = [Value::Absent];

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tfcore_base::Result;
 use tfcore_tensor::Scalar;
 
-use crate::kernel::{Kernel, OpContext, ScalarKernel};
+use crate::context::OpContext;
+use crate::kernel::{Kernel, KernelForm, ScalarKernel};
 
 /// Makes each input the output of the same number.
 pub struct Forward;
@@ -17,6 +18,10 @@ impl Kernel for Forward {
             ctx.set_output(index, tensor);
         }
         Ok(())
+    }
+
+    fn form(&self) -> KernelForm<'_> {
+        KernelForm::Forwards
     }
 
     fn on_scalars(self: Arc<Self>) -> Option<Arc<dyn ScalarKernel>> {

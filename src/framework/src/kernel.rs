@@ -1,17 +1,16 @@
-//! Kernels: what an op does on a device, and what it sees while it runs.
+//! Kernels: the computation of an op on a device.
 
 use std::sync::Arc;
 
+use parking_lot::{Condvar, Mutex};
 use smallvec::SmallVec;
-use tfcore_base::{DType, Elem, Error, Result, internal, invalid};
+use tfcore_base::{DType, Error, LoopSet, Result, TypedLoop, internal};
 use tfcore_math::pool::Parallel;
-use tfcore_tensor::{BufferPool, Elems, ElemsMut, Scalar, Shape, Tensor};
+use tfcore_tensor::{Elems, ElemsMut, Scalar, Shape, Tensor};
 
-use crate::blocking::{BlockingKernel, Outputs};
-use crate::cancellation::Cancellation;
-use crate::rendezvous::Rendezvous;
-use crate::resource::{ResourceManager, StepContainer};
-use crate::variable::Variable;
+use crate::blocking::{BlockingContext, BlockingKernel};
+use crate::context::OpContext;
+use crate::loops::{BinaryLoop, UnaryLoop};
 use crate::{Attrs, OpDef};
 
 /// The computation of one node, built once when the node is planned and then run many times, by
@@ -19,6 +18,27 @@ use crate::{Attrs, OpDef};
 pub trait Kernel: Send + Sync {
     /// Reads the inputs and sets every output.
     fn compute(&self, ctx: &mut OpContext<'_>) -> Result<()>;
+
+    /// What the kernel is, for the passes that rewrite plans.
+    fn form(&self) -> KernelForm<'_> {
+        match self.blocking() {
+            Some(_) => KernelForm::Waits,
+            None => KernelForm::Opaque,
+        }
+    }
+
+    /// A kernel for a plan in which some inputs are constants: `known[i]` is the value of input `i`. It computes the same
+    /// from the same inputs, and belongs to that plan alone. `None` if nothing is gained.
+    fn specialise(&self, known: &[Option<&Tensor>]) -> Option<Arc<dyn Kernel>> {
+        let _ = known;
+        None
+    }
+
+    /// Roughly the work of one run in additions of one element, for inputs of these shapes; `None` if the kernel cannot tell.
+    fn cost(&self, inputs: &[&Shape]) -> Option<u64> {
+        let _ = inputs;
+        None
+    }
 
     /// The form that does not hold a thread, of a kernel that may have to wait.
     fn blocking(&self) -> Option<&Arc<dyn BlockingKernel>> {
@@ -30,6 +50,23 @@ pub trait Kernel: Send + Sync {
     fn on_scalars(self: Arc<Self>) -> Option<Arc<dyn ScalarKernel>> {
         None
     }
+}
+
+/// What a kernel is, as far as a pass may make use of it.
+pub enum KernelForm<'k> {
+    Opaque,
+    /// Each output is the input of the same number.
+    Forwards,
+    /// One loop over the elements of input 0.
+    Unary(&'k UnaryLoop),
+    /// One loop over the pairs of elements of inputs 0 and 1, which are broadcast.
+    Binary(&'k BinaryLoop),
+    /// A matrix product or a convolution of inputs 0 and 1.
+    Product,
+    /// May wait for other nodes or for other runs; see [`Kernel::blocking`].
+    Waits,
+    /// Calls functions of the session.
+    CallsFunctions,
 }
 
 /// A kernel for scalars: what is between ops that are nothing but arithmetic need not be tensors.
@@ -61,6 +98,44 @@ where
     Ok(Box::new(compute))
 }
 
+/// Boxes a closure as a kernel that may wait; what most factories of such kernels end with.
+pub fn blocking_kernel<F>(start: F) -> Result<Box<dyn Kernel>>
+where
+    F: Fn(BlockingContext) + Send + Sync + 'static,
+{
+    Ok(Box::new(Blocking(Arc::new(start))))
+}
+
+struct Blocking(Arc<dyn BlockingKernel>);
+
+impl Kernel for Blocking {
+    /// Holds the thread until the computation has ended; for those who run an op by itself.
+    fn compute(&self, ctx: &mut OpContext<'_>) -> Result<()> {
+        let end = Arc::new((Mutex::new(None), Condvar::new()));
+        let signal = end.clone();
+        let blocking = BlockingContext::new(
+            ctx.take_values(),
+            ctx.output_dtypes(),
+            ctx.step().clone(),
+            Box::new(move |result| {
+                *signal.0.lock() = Some(result);
+                signal.1.notify_one();
+            }),
+        );
+        self.0.start(blocking);
+        let mut result = end.0.lock();
+        while result.is_none() {
+            end.1.wait(&mut result);
+        }
+        ctx.set_values(result.take().expect("the loop ends with a result")?);
+        Ok(())
+    }
+
+    fn blocking(&self) -> Option<&Arc<dyn BlockingKernel>> {
+        Some(&self.0)
+    }
+}
+
 /// What a factory knows of the node that it builds a kernel for.
 #[derive(Clone, Copy)]
 pub struct KernelInit<'a> {
@@ -72,265 +147,26 @@ pub struct KernelInit<'a> {
     pub output_dtypes: &'a [DType],
 }
 
-/// What flows along an edge.
-#[derive(Clone, Default)]
-pub enum Value {
-    /// Nothing: not computed yet, or dead.
-    #[default]
-    Absent,
-    Tensor(Tensor),
-    /// What a ref-typed output hands out: the variable itself.
-    Ref(Arc<Variable>),
-}
-
-/// What all kernels of a step share.
-#[derive(Default)]
-pub struct Step {
-    /// Unique among the steps of the process, and positive.
-    pub id: i64,
-    pub resources: Arc<ResourceManager>,
-    pub buffers: Arc<BufferPool>,
-    /// The full name of the device, such as `/job:localhost/replica:0/task:0/device:CPU:0`.
-    pub device: Arc<str>,
-    pub cancellation: Arc<Cancellation>,
-    /// The resources that end with the step.
-    pub container: StepContainer,
-    /// What passes between nodes without an edge.
-    pub rendezvous: Rendezvous,
-    /// The step on the session's first device, if this is its part on another one.
-    pub first: Option<Arc<Step>>,
-}
-
-impl Step {
-    /// Whether a step that is over is as good as new but for its number: it keeps nothing, and nobody waits for its end.
-    pub fn is_untouched(&mut self) -> bool {
-        self.container.is_empty()
-            && self.rendezvous.is_untouched()
-            && Arc::get_mut(&mut self.cancellation).is_some_and(Cancellation::is_untouched)
-    }
-}
-
-/// Where an input lies among the values that a plan keeps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InputSlot {
-    pub slot: u32,
-    /// Whether nobody reads the value afterwards, this node's other inputs included.
-    pub last: bool,
-}
-
-/// A kernel's view of one execution.
-pub struct OpContext<'a> {
-    values: &'a mut [Value],
-    /// Where the inputs lie among the values; without it the values are the inputs.
-    inputs: Option<&'a [InputSlot]>,
-    outputs: &'a mut [Value],
-    output_dtypes: &'a [DType],
-    step: &'a Arc<Step>,
-    parallel: Parallel<'a>,
-}
-
-impl<'a> OpContext<'a> {
-    /// The view of a kernel whose inputs are all present. Inputs that nobody else will read should be
-    /// moved in, not cloned: then a kernel may reuse their memory.
-    pub fn new(
-        inputs: &'a mut [Value],
-        outputs: &'a mut [Value],
-        output_dtypes: &'a [DType],
-        step: &'a Arc<Step>,
-        parallel: Parallel<'a>,
-    ) -> OpContext<'a> {
-        OpContext { values: inputs, inputs: None, outputs, output_dtypes, step, parallel }
-    }
-
-    /// The view of a kernel whose inputs lie among other values: they are neither moved nor cloned unless the
-    /// kernel takes them.
-    #[inline]
-    pub fn among(
-        values: &'a mut [Value],
-        inputs: &'a [InputSlot],
-        outputs: &'a mut [Value],
-        output_dtypes: &'a [DType],
-        step: &'a Arc<Step>,
-        parallel: Parallel<'a>,
-    ) -> OpContext<'a> {
-        OpContext { values, inputs: Some(inputs), outputs, output_dtypes, step, parallel }
-    }
-
-    #[inline]
-    pub fn num_inputs(&self) -> usize {
-        self.inputs.map_or(self.values.len(), <[_]>::len)
-    }
-
-    /// The place of input `index` among the values, and whether nobody reads it afterwards.
-    #[inline]
-    fn place(&self, index: usize) -> Option<(usize, bool)> {
-        match self.inputs {
-            None => Some((index, true)),
-            Some(inputs) => inputs.get(index).map(|input| (input.slot as usize, input.last)),
-        }
-    }
-
-    pub fn num_outputs(&self) -> usize {
-        self.outputs.len()
-    }
-
-    pub fn output_dtype(&self, index: usize) -> DType {
-        self.output_dtypes[index]
-    }
-
-    pub(crate) fn output_dtypes(&self) -> &'a [DType] {
-        self.output_dtypes
-    }
-
-    /// Takes all inputs out of the context.
-    pub(crate) fn take_values(&mut self) -> SmallVec<[Value; 3]> {
-        (0..self.num_inputs()).map(|index| self.take_value(index)).collect()
-    }
-
-    /// Sets all outputs.
-    pub(crate) fn set_values(&mut self, values: Outputs) {
-        for (output, value) in self.outputs.iter_mut().zip(values) {
-            *output = value;
-        }
-    }
-
-    pub fn step(&self) -> &'a Arc<Step> {
-        self.step
-    }
-
-    pub fn resources(&self) -> &'a ResourceManager {
-        &self.step.resources
-    }
-
-    /// How loops may be shared among threads.
-    pub fn parallel(&self) -> Parallel<'a> {
-        self.parallel
-    }
-
-    /// The tensor of input `index`.
+impl KernelInit<'_> {
+    /// The loop of family `F` for the type of attr `attr`.
     ///
     /// # Errors
-    /// `Internal` if there is none, or it has been taken.
-    #[inline]
-    pub fn input(&self, index: usize) -> Result<&Tensor> {
-        match self.value(index) {
-            Some(Value::Tensor(tensor)) => Ok(tensor),
-            _ => Err(internal!("Input {index} is not a tensor")),
-        }
+    /// `Internal` if set `S` lacks the type, which a registration for that set rules out.
+    pub fn typed<F: TypedLoop, S: LoopSet<F>>(&self, attr: &str) -> Result<F::Loop> {
+        self.loop_for::<F, S>(self.attrs.dtype(attr)?.base())
     }
 
-    /// The elements of input `index`.
-    pub fn input_slice<T: Elem>(&self, index: usize) -> Result<&[T]> {
-        self.input(index)?.as_slice()
-    }
-
-    /// The value of the scalar input `index`; `name` is that of the argument, for the message.
+    /// The loop of family `F` for `dtype`.
     ///
     /// # Errors
-    /// `InvalidArgument` if the input is no scalar.
-    pub fn input_scalar<T: Elem>(&self, index: usize, name: &str) -> Result<T> {
-        let tensor = self.input(index)?;
-        if tensor.rank() != 0 {
-            return Err(invalid!("{name} must be a scalar, got shape {}", tensor.shape()));
-        }
-        tensor.scalar_value()
+    /// `Internal` if set `S` lacks the type.
+    pub fn loop_for<F: TypedLoop, S: LoopSet<F>>(&self, dtype: DType) -> Result<F::Loop> {
+        S::loop_for(dtype).ok_or_else(|| self.no_loop(dtype))
     }
 
-    /// Takes the tensor of input `index` out of the context, so that its buffer may be reused; a clone if
-    /// somebody reads it afterwards.
-    #[inline]
-    pub fn take_input(&mut self, index: usize) -> Result<Tensor> {
-        match self.take_value(index) {
-            Value::Tensor(tensor) => Ok(tensor),
-            _ => Err(internal!("Input {index} is not a tensor")),
-        }
-    }
-
-    #[inline]
-    fn take_value(&mut self, index: usize) -> Value {
-        match self.place(index) {
-            Some((place, true)) => self.values.get_mut(place).map(std::mem::take),
-            Some((place, false)) => self.values.get(place).cloned(),
-            None => None,
-        }
-        .unwrap_or_default()
-    }
-
-    /// Whether the memory of input `index` would be the kernel's alone if it took the input.
-    #[inline]
-    pub fn is_reusable(&self, index: usize) -> bool {
-        match self.place(index) {
-            Some((place, true)) => {
-                matches!(self.values.get(place), Some(Value::Tensor(t)) if t.is_exclusive())
-            }
-            _ => false,
-        }
-    }
-
-    /// Whatever input `index` is.
-    #[inline]
-    pub fn value(&self, index: usize) -> Option<&Value> {
-        self.place(index).and_then(|(place, _)| self.values.get(place))
-    }
-
-    /// The variable that the ref-typed input `index` refers to.
-    #[inline]
-    pub fn input_ref(&self, index: usize) -> Result<&Arc<Variable>> {
-        match self.value(index) {
-            Some(Value::Ref(variable)) => Ok(variable),
-            _ => Err(internal!("Input {index} is not a reference")),
-        }
-    }
-
-    #[inline]
-    pub fn set_output(&mut self, index: usize, tensor: Tensor) {
-        debug_assert_eq!(tensor.dtype(), self.output_dtypes[index].base(), "output {index}");
-        self.outputs[index] = Value::Tensor(tensor);
-    }
-
-    pub fn set_output_ref(&mut self, index: usize, variable: Arc<Variable>) {
-        self.outputs[index] = Value::Ref(variable);
-    }
-
-    /// A new tensor from the session's pool. Its plain elements are arbitrary: the caller writes
-    /// every one.
-    #[inline]
-    pub fn allocate(&self, dtype: DType, shape: Shape) -> Result<Tensor> {
-        let made = Tensor::allocate(dtype, shape, Some(&self.step.buffers));
-        made.map_err(|error| on_device(error, &self.step.device))
-    }
-
-    /// A new tensor from the session's pool, filled with zeros or empty elements.
-    pub fn allocate_zeros(&self, dtype: DType, shape: Shape) -> Result<Tensor> {
-        let mut tensor = self.allocate(dtype, shape)?;
-        tensor.elems_mut()?.fill_default();
-        Ok(tensor)
-    }
-
-    /// A new tensor of output `index`'s dtype; see [`OpContext::allocate`].
-    pub fn allocate_output(&self, index: usize, shape: Shape) -> Result<Tensor> {
-        self.allocate(self.output_dtypes[index], shape)
-    }
-
-    /// A tensor for output `index` that reuses the memory of the first of `inputs` that has the
-    /// output's dtype, as many elements and no other reader; a new one if there is none.
-    /// Returns the input's index too: that input is gone then, its elements stand in the tensor.
-    pub fn forward_or_allocate(
-        &mut self,
-        inputs: &[usize],
-        index: usize,
-        shape: Shape,
-    ) -> Result<(Tensor, Option<usize>)> {
-        let dtype = self.output_dtypes[index].base();
-        let reusable = inputs.iter().copied().find(|&input| {
-            self.is_reusable(input)
-                && matches!(self.value(input), Some(Value::Tensor(tensor))
-                    if tensor.dtype() == dtype && tensor.count() == shape.count())
-        });
-        match reusable {
-            Some(input) => Ok((self.take_input(input)?.with_shape(shape)?, Some(input))),
-            None => Ok((self.allocate(dtype, shape)?, None)),
-        }
+    #[cold]
+    fn no_loop(&self, dtype: DType) -> Error {
+        internal!("{} has no kernel for type {dtype}", self.op.name)
     }
 }
 
@@ -352,14 +188,14 @@ pub fn for_each_part(
         return f(0, out);
     }
     let step = len.div_ceil(parts).next_multiple_of(16);
-    let mut cells: SmallVec<[parking_lot::Mutex<Option<ElemsMut<'_>>>; 32]> = SmallVec::new();
+    let mut cells: SmallVec<[Mutex<Option<ElemsMut<'_>>>; 32]> = SmallVec::new();
     let mut rest = out;
     while rest.len() > step {
         let (part, tail) = rest.split_at(step);
-        cells.push(parking_lot::Mutex::new(Some(part)));
+        cells.push(Mutex::new(Some(part)));
         rest = tail;
     }
-    cells.push(parking_lot::Mutex::new(Some(rest)));
+    cells.push(Mutex::new(Some(rest)));
     parallel.for_each_chunk(cells.len(), 1, &|range| {
         for index in range {
             if let Some(part) = cells[index].lock().take() {
@@ -372,11 +208,4 @@ pub fn for_each_part(
 /// The part of `input` that belongs to a part of an output of the same length.
 pub fn matching<'a>(input: Elems<'a>, start: usize, part: &ElemsMut<'_>) -> Elems<'a> {
     input.slice(start..start + part.len())
-}
-
-/// Names the device that has no memory left.
-#[cold]
-fn on_device(error: Error, device: &str) -> Error {
-    let message = format!("{} on {device} by allocator cpu", error.message());
-    error.with_message(message)
 }

@@ -8,6 +8,7 @@ mod api_def;
 mod attr;
 mod blocking;
 mod cancellation;
+mod context;
 mod convert;
 mod elementwise;
 mod forward;
@@ -17,7 +18,9 @@ mod gradient_ops;
 mod inference;
 mod kernel;
 mod kernel_list;
+mod kernel_table;
 pub mod log;
+mod loops;
 pub mod movement;
 mod name_hash;
 mod op_def;
@@ -28,9 +31,12 @@ mod raw_attr;
 mod registry;
 mod rendezvous;
 mod resource;
+mod role;
 pub mod shape_fns;
 pub mod shape_ops;
+mod shape_proto;
 mod spec_reader;
+mod step;
 mod sum;
 pub mod sync;
 mod tensor_attr;
@@ -39,17 +45,16 @@ mod tensor_proto;
 pub mod testing;
 mod text_proto;
 mod truth;
+mod value;
 mod variable;
 mod wire_attr;
 
 pub use api_def::ApiDefMap;
 pub use attr::{AttrList, AttrValue, Attrs, Func};
-pub use blocking::{BlockingContext, BlockingKernel, Outputs, blocking_kernel};
+pub use blocking::{BlockingContext, BlockingKernel};
 pub use cancellation::{Cancellation, CancellationToken};
-pub use convert::{full_shape_from_proto, shape_from_proto, shape_to_proto};
-pub use elementwise::{
-    Binary, BinaryForm, BinaryKernel, BinaryLoop, Unary, UnaryForm, UnaryKernel, UnaryLoop,
-};
+pub use context::{InputSlot, OpContext};
+pub use elementwise::{Binary, BinaryKernel, BinaryLoops, Unary, UnaryKernel, UnaryLoops};
 pub use forward::Forward;
 pub use gradient::{
     Gradient, GradientBuilder, GradientContext, GradientFn, GradientNode, GradientScope, Gradients,
@@ -57,9 +62,10 @@ pub use gradient::{
 };
 pub use inference::{HandleData, InferenceContext, Operands, ShapeAndType, shape_from_tensor};
 pub use kernel::{
-    InputSlot, Kernel, KernelInit, OpContext, ScalarKernel, Step, Value, for_each_part, kernel,
-    matching,
+    Kernel, KernelForm, KernelInit, ScalarKernel, blocking_kernel, for_each_part, kernel, matching,
 };
+pub use kernel_table::Constraints;
+pub use loops::{BinaryLoop, UnaryLoop};
 pub use op_def::{ArgDef, ArgKind, AttrDef, OpDef};
 pub use op_spec::OpSpec;
 pub use outputs::{missing_output, wrong_output_dtype};
@@ -69,8 +75,12 @@ pub use rendezvous::Rendezvous;
 pub use resource::{
     DEFAULT_CONTAINER, Resource, ResourceManager, StepContainer, container_and_name,
 };
+pub use role::Role;
+pub use shape_proto::{full_shape_from_proto, shape_from_proto, shape_to_proto};
+pub use step::Step;
 pub use sum::{AddAssign, AddRows, LEFT_OUT, add_assign, add_assign_of_number, add_rows};
 pub use tensor_attr::{TensorAttr, describe_tensor, summarize_values};
-pub use tensor_proto::{tensor_from_proto, tensor_to_proto};
+pub use tensor_proto::{tensor_from_proto, tensor_to_proto, values_to_proto};
 pub use truth::truth;
+pub use value::{Outputs, Value};
 pub use variable::Variable;

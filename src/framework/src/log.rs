@@ -16,6 +16,25 @@ pub enum Stream {
     Stderr,
 }
 
+/// How serious a message of the library is, with TensorFlow's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    Warning = 1,
+    Error = 2,
+}
+
+/// TensorFlow's variable for the least severity that is written: 0 and 1 warnings, 2 errors, 3 neither.
+const LEVEL: &str = "TF_CPP_MIN_LOG_LEVEL";
+
+/// Writes a line to stderr about something that has no status to be reported by.
+pub fn report(severity: Severity, message: &str) {
+    let level = std::env::var(LEVEL).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    if severity as i32 >= level {
+        let letter = if severity == Severity::Error { 'E' } else { 'W' };
+        write(Stream::Stderr, &format!("{letter} tfcore: {message}\n"));
+    }
+}
+
 static LISTENERS: RwLock<Vec<Listener>> = RwLock::new(Vec::new());
 
 /// Adds a listener for the rest of the process; the ones before it go on listening.

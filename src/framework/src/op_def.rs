@@ -4,14 +4,16 @@ use std::ffi::CString;
 use std::fmt;
 use std::sync::Arc;
 
-use tfcore_base::{DType, Error, Result, invalid};
+use tfcore_base::{DType, Result, invalid};
 
-use crate::{AttrList, AttrValue, Attrs};
+use crate::attr::with_suffix;
+use crate::{AttrList, AttrValue, Attrs, Role};
 
 /// The interface of an op or of a function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpDef {
     pub name: Arc<str>,
+    pub role: Role,
     /// The name as C sees it; its address is as stable as the definition.
     pub c_name: CString,
     pub inputs: Vec<ArgDef>,
@@ -244,11 +246,6 @@ impl AttrDef {
             _ => Ok(()),
         }
     }
-}
-
-pub(crate) fn with_suffix(error: Error, suffix: &str) -> Error {
-    let message = format!("{}{suffix}", error.message());
-    error.with_message(message)
 }
 
 impl fmt::Display for OpDef {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use tfcore_base::{DType, Error, Result, invalid, require};
 
-use crate::op_def::with_suffix;
+use crate::attr::with_suffix;
 use crate::spec_reader::Reader;
-use crate::{ArgDef, ArgKind, AttrDef, AttrValue, OpDef};
+use crate::{ArgDef, ArgKind, AttrDef, AttrValue, OpDef, Role};
 
 /// Collects what an op definition is made of; [`OpSpec::finalize`] parses and checks it.
 #[derive(Debug, Clone, Default)]
@@ -131,6 +131,7 @@ impl OpSpec {
         let c_name = CString::new(self.name.as_str()).expect("an op's name has no NUL");
         let (summary, description) = split_doc(&self.doc);
         Ok(OpDef {
+            role: Role::of_op(&self.name),
             name: self.name.into(),
             c_name,
             inputs,

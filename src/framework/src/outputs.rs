@@ -3,7 +3,7 @@
 use tfcore_base::{DType, Error, Result, internal};
 use tfcore_tensor::Tensor;
 
-use crate::kernel::OpContext;
+use crate::context::OpContext;
 
 /// The error of an output with another dtype than the node has declared.
 pub fn wrong_output_dtype(index: usize, got: DType, declared: DType) -> Error {
@@ -23,7 +23,7 @@ impl OpContext<'_> {
     ///
     /// # Errors
     /// `Internal` if that is not the output's.
-    pub fn try_set_output(&mut self, index: usize, tensor: Tensor) -> Result<()> {
+    pub fn try_set_output(&self, index: usize, tensor: Tensor) -> Result<()> {
         let declared = self.output_dtype(index);
         if tensor.dtype() != declared {
             return Err(wrong_output_dtype(index, tensor.dtype(), declared));

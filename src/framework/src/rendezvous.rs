@@ -2,15 +2,14 @@
 
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tfcore_base::{Result, cancelled};
 
-use crate::kernel::{Step, Value};
+use crate::value::Value;
 
 /// Who gets a value, or learns that none will come.
-type Receiver = Box<dyn FnOnce(Result<Value>) + Send>;
+pub(crate) type Receiver = Box<dyn FnOnce(Result<Value>) + Send>;
 
 /// Values by key. Each is received once; those of one key in the order in which they were sent. A dead value travels as an
 /// absent one.
@@ -33,50 +32,6 @@ enum Meeting {
     Awaited(VecDeque<Receiver>),
 }
 
-impl Step {
-    /// Leaves a value for whoever receives `key`, in whichever part of the step.
-    pub fn send(&self, key: &str, value: Value) {
-        let rendezvous = &self.first.as_deref().unwrap_or(self).rendezvous;
-        let met = rendezvous.state.lock().send(key, value);
-        if let Some((receiver, value)) = met {
-            receiver(Ok(value));
-        }
-    }
-
-    /// Has `receiver` called with the next value of `key`, at once or later; with `Cancelled` if the step is cancelled before
-    /// there is one.
-    pub fn receive(
-        self: &Arc<Self>,
-        key: &str,
-        receiver: impl FnOnce(Result<Value>) + Send + 'static,
-    ) {
-        let first = self.first.as_ref().unwrap_or(self);
-        let (met, was_watched) = {
-            let mut state = first.rendezvous.state.lock();
-            let met = state.receive(key, Box::new(receiver));
-            let waits = met.is_none();
-            let was_watched = state.is_watched;
-            state.is_watched |= waits;
-            (met, was_watched || !waits)
-        };
-        if let Some((receiver, value)) = met {
-            return receiver(Ok(value));
-        }
-        if !was_watched {
-            let step = Arc::downgrade(first);
-            // If it comes too late it is not called, but then the step is cancelled already.
-            let _token = first.cancellation.register(move || {
-                if let Some(step) = step.upgrade() {
-                    step.rendezvous.abort();
-                }
-            });
-        }
-        if first.cancellation.is_cancelled() {
-            first.rendezvous.abort();
-        }
-    }
-}
-
 impl Rendezvous {
     /// Whether nothing has been left here and nobody has waited.
     pub(crate) fn is_untouched(&mut self) -> bool {
@@ -84,8 +39,28 @@ impl Rendezvous {
         state.meetings.is_empty() && !state.is_watched
     }
 
+    /// Leaves a value for whoever receives `key`.
+    pub(crate) fn send(&self, key: &str, value: Value) {
+        let met = self.state.lock().send(key, value);
+        if let Some((receiver, value)) = met {
+            receiver(Ok(value));
+        }
+    }
+
+    /// Calls `receiver` with the next value of `key`, at once or later. Returns `None` if the value was there, else
+    /// true if the step's cancellation does not call [`Rendezvous::abort`] yet.
+    pub(crate) fn receive(&self, key: &str, receiver: Receiver) -> Option<bool> {
+        let mut state = self.state.lock();
+        if let Some((receiver, value)) = state.receive(key, receiver) {
+            drop(state);
+            receiver(Ok(value));
+            return None;
+        }
+        Some(!std::mem::replace(&mut state.is_watched, true))
+    }
+
     /// Ends the wait of all receivers.
-    fn abort(&self) {
+    pub(crate) fn abort(&self) {
         let meetings = std::mem::take(&mut self.state.lock().meetings);
         for meeting in meetings.into_values() {
             if let Meeting::Awaited(receivers) = meeting {
@@ -147,10 +122,13 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tfcore_base::Code;
     use tfcore_tensor::Tensor;
 
     use super::*;
+    use crate::step::Step;
 
     type Received = Arc<Mutex<Vec<Result<Option<i32>>>>>;
 

@@ -1,15 +1,14 @@
 //! State that outlives a step: the resources of a device.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::collections::HashMap;
-use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use tfcore_base::{Result, already_exists, internal, invalid, not_found};
+use tfcore_base::{Result, internal, invalid, not_found};
 
 use crate::Attrs;
-use crate::kernel::Step;
 
 /// The container of resources whose op names none.
 pub const DEFAULT_CONTAINER: &str = "localhost";
@@ -146,7 +145,7 @@ impl ResourceManager {
 /// The resources that end with a step, by name and type. A step without any pays nothing for it.
 #[derive(Default)]
 pub struct StepContainer {
-    resources: Mutex<BTreeMap<(String, &'static str), Arc<dyn Resource>>>,
+    pub(crate) resources: Mutex<BTreeMap<(String, &'static str), Arc<dyn Resource>>>,
 }
 
 impl StepContainer {
@@ -155,57 +154,11 @@ impl StepContainer {
     }
 }
 
-impl Step {
-    /// The name of the step's container, as handles and messages show it.
-    pub fn container_name(&self) -> String {
-        format!("__per_step_{}", self.id)
-    }
-
-    /// Keeps a resource until the step ends.
-    ///
-    /// # Errors
-    /// `AlreadyExists` if the step has a resource of that name and type.
-    pub fn keep<T: Resource>(
-        &self,
-        type_name: &'static str,
-        name: String,
-        resource: Arc<T>,
-    ) -> Result<()> {
-        match self.container.resources.lock().entry((name, type_name)) {
-            Entry::Occupied(_) => {
-                Err(already_exists!("Resource {}/{type_name}", self.container_name()))
-            }
-            Entry::Vacant(entry) => {
-                entry.insert(resource);
-                Ok(())
-            }
-        }
-    }
-
-    /// The resource of type `T` that the step keeps under `name`.
-    ///
-    /// # Errors
-    /// `NotFound`, saying whether the step has any resources or not this one.
-    pub fn kept<T: Resource>(&self, type_name: &'static str, name: &str) -> Result<Arc<T>> {
-        let resources = self.container.resources.lock();
-        let found = resources.get(&(name.to_string(), type_name)).cloned();
-        found.and_then(downcast).ok_or_else(|| {
-            let container = self.container_name();
-            match resources.is_empty() {
-                true => not_found!(
-                    "Container {container} does not exist. (Could not find resource: {container}/{name})"
-                ),
-                false => not_found!("Resource {container}/{name}/{type_name} does not exist."),
-            }
-        })
-    }
-}
-
 fn container_name(container: &str) -> &str {
     if container.is_empty() { DEFAULT_CONTAINER } else { container }
 }
 
-fn downcast<T: Resource>(resource: Arc<dyn Resource>) -> Option<Arc<T>> {
+pub(crate) fn downcast<T: Resource>(resource: Arc<dyn Resource>) -> Option<Arc<T>> {
     let any: Arc<dyn Any + Send + Sync> = resource;
     any.downcast().ok()
 }
@@ -213,6 +166,7 @@ fn downcast<T: Resource>(resource: Arc<dyn Resource>) -> Option<Arc<T>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::step::Step;
 
     struct Counter(i32);
 

@@ -1,14 +1,9 @@
-//! The reader of op registrations: words, numbers, strings, and the defaults of attributes.
+//! The reader of op registrations: words, numbers and strings. `text_proto.rs` adds messages and defaults of attributes.
 //!
 //! A method returns `None` where the text is something else; what the error should say is known only to
 //! the caller.
 
-use bytes::Bytes;
 use tfcore_base::DType;
-use tfcore_proto as proto;
-use tfcore_proto::attr_value::{ListValue, Value};
-
-use crate::{AttrValue, text_proto};
 
 pub(crate) struct Reader<'a> {
     rest: &'a str,
@@ -136,46 +131,6 @@ impl<'a> Reader<'a> {
     fn take_word_or_digit(&mut self) -> &'a str {
         self.skip_blanks();
         self.take_while(|c| c.is_ascii_alphanumeric() || c == '_')
-    }
-
-    /// The default value of an attr of the given type, up to the end of the text.
-    pub(crate) fn attr_value(mut self, type_name: &str) -> Option<AttrValue> {
-        let value = match type_name.strip_prefix("list(") {
-            Some(item) => Value::List(Box::new(self.list(item.strip_suffix(')')?)?)),
-            None => self.single(type_name)?,
-        };
-        let is_whole = self.rest().is_empty();
-        is_whole.then(|| AttrValue::from_proto(proto::AttrValue { value: Some(value) }))
-    }
-
-    fn single(&mut self, type_name: &str) -> Option<Value> {
-        Some(match type_name {
-            "string" => Value::S(self.string()?.into()),
-            "int" => Value::I(self.integer()?),
-            "float" => Value::F(self.float()?),
-            "bool" => Value::B(self.bool()?),
-            "type" => Value::Type(self.enum_value()?),
-            "shape" => Value::Shape(text_proto::shape(self)?),
-            "tensor" => Value::Tensor(Box::new(text_proto::tensor(self)?)),
-            "func" => Value::Func(Box::new(text_proto::func(self)?)),
-            _ => return None,
-        })
-    }
-
-    fn list(&mut self, item: &str) -> Option<ListValue> {
-        let mut list = ListValue::default();
-        match item {
-            "string" => list.s = self.items(|reader| reader.string().map(Bytes::from))?,
-            "int" => list.i = self.items(Reader::integer)?,
-            "float" => list.f = self.items(Reader::float)?,
-            "bool" => list.b = self.items(Reader::bool)?,
-            "type" => list.r#type = self.items(Reader::enum_value)?,
-            "shape" => list.shape = self.items(text_proto::shape)?,
-            "tensor" => list.tensor = self.items(text_proto::tensor)?,
-            "func" => list.func = self.items(text_proto::func)?,
-            _ => return None,
-        }
-        Some(list)
     }
 
     /// `[a, b, c]`

@@ -1,8 +1,6 @@
 //! Sums in place: what `AddN`, tensor lists and tensor arrays accumulate whole tensors with, and `ScatterNd` rows.
 
-use tfcore_base::{
-    BFloat16, Complex64, Complex128, DType, Elem, Half, Make, Numbers, Pick, Result, internal,
-};
+use tfcore_base::{DType, Elem, LoopFor, LoopSet, Numbers, Result, Ring, TypedLoop, internal};
 use tfcore_math::isa::vectorize;
 use tfcore_tensor::{Elems, ElemsMut};
 
@@ -11,7 +9,7 @@ pub type AddAssign = fn(ElemsMut<'_>, Elems<'_>);
 
 /// The loop `sums[i] += terms[i]` for numbers of type `dtype`; integers wrap. `None` for what are no numbers.
 pub fn add_assign(dtype: DType) -> Option<AddAssign> {
-    <Numbers as Pick<AddAssignForm, AddAssign>>::pick(dtype)
+    <Numbers as LoopSet<AddAssignForm>>::loop_for(dtype)
 }
 
 /// As [`add_assign`], for kernels that exist for numbers only.
@@ -30,67 +28,52 @@ pub const LEFT_OUT: usize = usize::MAX;
 
 /// The loop `sums[rows[i]] += terms[i]` for numbers of type `dtype`, in order; integers wrap. `None` for what are no numbers.
 pub fn add_rows(dtype: DType) -> Option<AddRows> {
-    <Numbers as Pick<AddRowsForm, AddRows>>::pick(dtype)
+    <Numbers as LoopSet<AddRowsForm>>::loop_for(dtype)
 }
 
 struct AddRowsForm;
 
-impl<T: Elem + Copy + Addend> Make<T, AddRows> for AddRowsForm {
-    fn make() -> AddRows {
-        |sums, terms, rows, width| {
-            let (sums, terms) = (sums.typed::<T>(), terms.typed::<T>());
-            vectorize(
-                #[inline(always)]
-                || {
-                    for (terms, &row) in terms.chunks_exact(width.max(1)).zip(rows) {
-                        if row != LEFT_OUT {
-                            let sums = &mut sums[row * width..(row + 1) * width];
-                            sums.iter_mut()
-                                .zip(terms)
-                                .for_each(|(sum, &term)| *sum = sum.plus(term));
-                        }
+impl TypedLoop for AddRowsForm {
+    type Loop = AddRows;
+}
+
+impl<T: Elem + Copy + Ring> LoopFor<T> for AddRowsForm {
+    const LOOP: AddRows = |sums, terms, rows, width| {
+        let (sums, terms) = (sums.typed::<T>(), terms.typed::<T>());
+        vectorize(
+            #[inline(always)]
+            || {
+                for (terms, &row) in terms.chunks_exact(width.max(1)).zip(rows) {
+                    if row != LEFT_OUT {
+                        let sums = &mut sums[row * width..(row + 1) * width];
+                        sums.iter_mut().zip(terms).for_each(|(sum, &term)| *sum = sum.plus(term));
                     }
-                },
-            );
-        }
-    }
+                }
+            },
+        );
+    };
 }
 
 struct AddAssignForm;
 
-impl<T: Elem + Copy + Addend> Make<T, AddAssign> for AddAssignForm {
-    fn make() -> AddAssign {
-        |sums, terms| {
-            let (sums, terms) = (sums.typed::<T>(), terms.typed::<T>());
-            vectorize(
-                #[inline(always)]
-                || sums.iter_mut().zip(terms).for_each(|(sum, &term)| *sum = sum.plus(term)),
-            );
-        }
-    }
+impl TypedLoop for AddAssignForm {
+    type Loop = AddAssign;
 }
 
-trait Addend {
-    fn plus(self, other: Self) -> Self;
-}
-
-macro_rules! addends {
-    ($($t:ty)*; $($integer:ty)*) => {
-        $(impl Addend for $t {
+impl<T: Elem + Copy + Ring> LoopFor<T> for AddAssignForm {
+    const LOOP: AddAssign = |sums, terms| {
+        let (sums, terms) = (sums.typed::<T>(), terms.typed::<T>());
+        vectorize(
             #[inline(always)]
-            fn plus(self, other: $t) -> $t { self + other }
-        })*
-        $(impl Addend for $integer {
-            #[inline(always)]
-            fn plus(self, other: $integer) -> $integer { self.wrapping_add(other) }
-        })*
+            || sums.iter_mut().zip(terms).for_each(|(sum, &term)| *sum = sum.plus(term)),
+        );
     };
 }
 
-addends! { f32 f64 Half BFloat16 Complex64 Complex128; i8 i16 i32 i64 u8 u16 u32 u64 }
-
 #[cfg(test)]
 mod tests {
+    use tfcore_base::Half;
+
     use super::*;
 
     #[test]

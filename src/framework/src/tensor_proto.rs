@@ -10,7 +10,7 @@ use tfcore_base::{
 use tfcore_proto::{ResourceHandleProto, TensorProto, resource_handle_proto};
 use tfcore_tensor::{HandleKey, ResourceHandle, Shape, TString, Tensor};
 
-use crate::convert::{full_shape_from_proto, shape_from_proto, shape_to_proto};
+use crate::shape_proto::{full_shape_from_proto, shape_from_proto, shape_to_proto};
 
 /// The tensor that a message describes.
 ///
@@ -276,6 +276,16 @@ pub fn tensor_to_proto(tensor: &Tensor) -> TensorProto {
         }
         _ => set_values(&mut message, tensor),
     }
+    message
+}
+
+/// The elements of a tensor in the field of their type, without dtype and shape.
+pub fn values_to_proto(tensor: &Tensor) -> TensorProto {
+    if !tensor.dtype().is_plain() {
+        return TensorProto { dtype: 0, tensor_shape: None, ..tensor_to_proto(tensor) };
+    }
+    let mut message = TensorProto::default();
+    set_values(&mut message, tensor);
     message
 }
 

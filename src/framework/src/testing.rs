@@ -6,7 +6,10 @@ use tfcore_base::{Elem, Result, internal, not_found};
 use tfcore_math::pool::Parallel;
 use tfcore_tensor::{PartialShape, Shape, Tensor};
 
-use crate::kernel::{KernelInit, OpContext, Step, Value};
+use crate::context::OpContext;
+use crate::kernel::KernelInit;
+use crate::step::Step;
+use crate::value::Value;
 use crate::{AttrValue, Attrs, DeviceType, InferenceContext, OpDef, Operands, Registry};
 
 /// Attributes by name, such as `[("T", AttrValue::Type(DType::FLOAT))]`.

@@ -2,15 +2,59 @@
 //! and functions.
 
 use bytes::Bytes;
+use tfcore_proto::attr_value::{ListValue, Value};
 use tfcore_proto::{self as proto, attr_value, tensor_shape_proto};
 
+use crate::AttrValue;
 use crate::spec_reader::Reader;
 
 /// How deep functions may nest in the attributes of functions.
 const MAX_DEPTH: usize = 16;
 
+impl Reader<'_> {
+    /// The default value of an attr of the given type, up to the end of the text.
+    pub(crate) fn attr_value(mut self, type_name: &str) -> Option<AttrValue> {
+        let value = match type_name.strip_prefix("list(") {
+            Some(item) => Value::List(Box::new(self.list(item.strip_suffix(')')?)?)),
+            None => self.single(type_name)?,
+        };
+        let is_whole = self.rest().is_empty();
+        is_whole.then(|| AttrValue::from_proto(proto::AttrValue { value: Some(value) }))
+    }
+
+    fn single(&mut self, type_name: &str) -> Option<Value> {
+        Some(match type_name {
+            "string" => Value::S(self.string()?.into()),
+            "int" => Value::I(self.integer()?),
+            "float" => Value::F(self.float()?),
+            "bool" => Value::B(self.bool()?),
+            "type" => Value::Type(self.enum_value()?),
+            "shape" => Value::Shape(shape(self)?),
+            "tensor" => Value::Tensor(Box::new(tensor(self)?)),
+            "func" => Value::Func(Box::new(func(self)?)),
+            _ => return None,
+        })
+    }
+
+    fn list(&mut self, item: &str) -> Option<ListValue> {
+        let mut list = ListValue::default();
+        match item {
+            "string" => list.s = self.items(|reader| reader.string().map(Bytes::from))?,
+            "int" => list.i = self.items(Reader::integer)?,
+            "float" => list.f = self.items(Reader::float)?,
+            "bool" => list.b = self.items(Reader::bool)?,
+            "type" => list.r#type = self.items(Reader::enum_value)?,
+            "shape" => list.shape = self.items(shape)?,
+            "tensor" => list.tensor = self.items(tensor)?,
+            "func" => list.func = self.items(func)?,
+            _ => return None,
+        }
+        Some(list)
+    }
+}
+
 /// `{ dim { size: 2 } unknown_rank: false }`
-pub(crate) fn shape(reader: &mut Reader<'_>) -> Option<proto::TensorShapeProto> {
+fn shape(reader: &mut Reader<'_>) -> Option<proto::TensorShapeProto> {
     let mut shape = proto::TensorShapeProto::default();
     fields(reader, |reader, name| {
         match name {
@@ -37,7 +81,7 @@ fn dim(reader: &mut Reader<'_>) -> Option<tensor_shape_proto::Dim> {
 }
 
 /// `{ dtype: DT_UINT8 tensor_shape { dim { size: 4 } } int_val: [255, 0, 0, 255] }`
-pub(crate) fn tensor(reader: &mut Reader<'_>) -> Option<proto::TensorProto> {
+fn tensor(reader: &mut Reader<'_>) -> Option<proto::TensorProto> {
     let mut tensor = proto::TensorProto::default();
     fields(reader, |reader, name| {
         let float = Reader::float;
@@ -67,7 +111,7 @@ pub(crate) fn tensor(reader: &mut Reader<'_>) -> Option<proto::TensorProto> {
 }
 
 /// `{ name: 'F' attr { key: 'T' value { type: DT_FLOAT } } }`
-pub(crate) fn func(reader: &mut Reader<'_>) -> Option<proto::NameAttrList> {
+fn func(reader: &mut Reader<'_>) -> Option<proto::NameAttrList> {
     func_within(reader, 0)
 }
 

@@ -6,11 +6,9 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tfcore_base::{DType, Result, failed_precondition, internal, invalid};
-use tfcore_tensor::{BufferPool, HandleKey, ResourceHandle, Shape, Tensor};
+use tfcore_base::{DType, Result, failed_precondition};
+use tfcore_tensor::{BufferPool, Shape, Tensor};
 
-use crate::OpContext;
-use crate::kernel::Value;
 use crate::resource::Resource;
 
 /// A tensor that ops can replace, or change in place.
@@ -117,52 +115,16 @@ impl Resource for Variable {
 }
 
 /// The same elements in a buffer of their own.
-fn copy(tensor: &Tensor, buffers: &Arc<BufferPool>) -> Result<Tensor> {
+pub(crate) fn copy(tensor: &Tensor, buffers: &Arc<BufferPool>) -> Result<Tensor> {
     let mut copy = Tensor::allocate(tensor.dtype(), tensor.shape().clone(), Some(buffers))?;
     copy.elems_mut()?.copy_from(tensor.elems());
     Ok(copy)
 }
 
-impl OpContext<'_> {
-    /// What the resource handle at input `index` says.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the input is no handle or an empty one.
-    pub fn handle(&self, index: usize) -> Result<&Arc<HandleKey>> {
-        match self.input_slice::<ResourceHandle>(index)? {
-            [ResourceHandle(Some(key))] => Ok(key),
-            [ResourceHandle(None)] => Err(invalid!("Input {index} is an empty resource handle")),
-            handles => {
-                Err(invalid!("Input {index} must be one resource handle, got {}", handles.len()))
-            }
-        }
-    }
-
-    /// The variable at input `index`, be it a ref or a handle.
-    ///
-    /// # Errors
-    /// `NotFound` if the handle's variable does not exist.
-    pub fn variable(&self, index: usize) -> Result<Arc<Variable>> {
-        match self.value(index) {
-            Some(Value::Ref(variable)) => Ok(variable.clone()),
-            Some(Value::Tensor(_)) => {
-                let key = self.handle(index)?;
-                self.resources().get(&key.container, Variable::RESOURCE, &key.name)
-            }
-            _ => Err(internal!("Input {index} is not a variable")),
-        }
-    }
-
-    /// A tensor with the elements of input `index` that will be nobody else's: the input itself if its
-    /// last reader is this op, else a copy.
-    pub fn take_or_copy_input(&mut self, index: usize) -> Result<Tensor> {
-        let tensor = self.take_input(index)?;
-        if tensor.is_exclusive() { Ok(tensor) } else { copy(&tensor, &self.step().buffers) }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use tfcore_base::invalid;
+
     use super::*;
 
     fn vector(values: &[f32]) -> Tensor {

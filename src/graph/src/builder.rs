@@ -1,12 +1,12 @@
 //! `NodeBuilder`: a node put together call by call, checked when it is finished.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 use smallvec::SmallVec;
 use tfcore_base::{Code, DType, Error, Result, invalid};
 use tfcore_framework::{ArgDef, ArgKind, AttrList, AttrValue, Attrs, OpDef};
 
-use crate::graph::NewNode;
+use crate::add_node::NewNode;
 use crate::node::{Edge, NodeId, OutputRef};
 use crate::validate::{check_deprecation, check_input_count, types_compatible, unknown_op};
 use crate::{Graph, Name};
@@ -62,10 +62,9 @@ impl NodeBuilder {
         self.inputs.push(Input::List(outputs));
     }
 
+    /// The node runs after `node`. One that is added again counts once.
     pub fn add_control_input(&mut self, node: NodeId) {
-        if !self.control_inputs.contains(&node) {
-            self.control_inputs.push(node);
-        }
+        self.control_inputs.push(node);
     }
 
     /// Places the node with another one.
@@ -102,6 +101,7 @@ impl NodeBuilder {
         let kind = graph.kind(&self.name, &op, attrs)?;
         check_input_count(&self.name, &op, &kind.input_dtypes, edges.len())?;
         check_deprecation(&op, graph.versions().producer)?;
+        remove_repeated(&mut self.control_inputs);
         let device = graph.intern_device(&self.device);
         graph.add(NewNode {
             name: self.name,
@@ -132,6 +132,14 @@ impl NodeBuilder {
         if !self.colocations.is_empty() {
             self.attrs.push((COLOCATION_ATTR.into(), AttrValue::strings(&self.colocations)));
         }
+    }
+}
+
+/// Keeps the first of each of some nodes, in linear time.
+fn remove_repeated(nodes: &mut SmallVec<[NodeId; 4]>) {
+    if nodes.len() > 1 {
+        let mut seen = HashSet::with_capacity(nodes.len());
+        nodes.retain(|node| seen.insert(*node));
     }
 }
 

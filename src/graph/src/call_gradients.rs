@@ -7,11 +7,11 @@
 use std::rc::Rc;
 
 use tfcore_base::{DType, Result, invalid, unimplemented_error};
-use tfcore_framework::{AttrList, AttrValue, Func, Gradients, Operand, Output};
+use tfcore_framework::{AttrList, AttrValue, Func, Gradients, Operand, Output, Role};
 use tfcore_tensor::PartialShape;
 
-use crate::function_gradient::{GradientFunction, Wanted, func_attr, has_gradient};
-use crate::gradients::{Scope, to_output, to_ref};
+use crate::function_gradient::Wanted;
+use crate::gradient_scope::{GradientFunction, Scope, func_attr, has_gradient, inputs_of};
 use crate::node::Node;
 use crate::while_gradients::while_gradient;
 
@@ -26,26 +26,22 @@ pub(crate) fn call_gradient(
     grads: &[Option<Output>],
     wanted: &[bool],
 ) -> Result<Option<Gradients>> {
-    let gradients = match &*node.op.name {
-        _ if grads.iter().all(Option::is_none) => return Ok(None),
-        "PartitionedCall" | "StatefulPartitionedCall" => {
-            function_call(scope, node, node.attrs.func("f")?, grads, wanted)?
-        }
-        "If" | "StatelessIf" | "Case" | "StatelessCase" => branches(scope, node, grads, wanted)?,
-        "While" | "StatelessWhile" => while_gradient(scope, node, grads, wanted)?,
-        "SymbolicGradient" => second_derivative(scope, node, grads)?,
-        name if scope.graph.library().get(name).is_some() => {
-            let function = Func { name: name.to_string(), attrs: node.attrs.clone() };
+    // The reference's passes write `_If` and `_While`, which have no gradients.
+    if grads.iter().all(Option::is_none) || node.op.name.starts_with('_') {
+        return Ok(None);
+    }
+    let gradients = match node.role() {
+        Role::Call => function_call(scope, node, node.attrs.func("f")?, grads, wanted)?,
+        Role::If | Role::Case => branches(scope, node, grads, wanted)?,
+        Role::While => while_gradient(scope, node, grads, wanted)?,
+        Role::SymbolicGradient => second_derivative(scope, node, grads)?,
+        Role::Function => {
+            let function = Func { name: node.op.name.to_string(), attrs: node.attrs.clone() };
             function_call(scope, node, &function, grads, wanted)?
         }
         _ => return Ok(None),
     };
     Ok(Some(gradients))
-}
-
-/// The inputs of a node.
-pub(crate) fn inputs_of(node: &Node) -> Vec<Output> {
-    node.inputs.iter().map(|edge| to_output(edge.source)).collect()
 }
 
 fn function_call(
@@ -172,7 +168,7 @@ fn branches(
     grads: &[Option<Output>],
     wanted: &[bool],
 ) -> Result<Gradients> {
-    let by_index = node.op.name.ends_with("Case");
+    let by_index = node.role() == Role::Case;
     let functions: Vec<&Func> = match by_index {
         true => node.attrs.funcs("branches")?.iter().collect(),
         false => vec![node.attrs.func("then_branch")?, node.attrs.func("else_branch")?],
@@ -222,16 +218,4 @@ fn branches(
     let mut gradients = vec![None];
     gradients.extend(spread(inputs.len() - 1, &asked.xs, &zeros, conditional));
     Ok(gradients)
-}
-
-impl Scope<'_> {
-    /// What is known of the shape of the derivative by a value.
-    pub(crate) fn gradient_shape(&self, x: Output) -> Result<PartialShape> {
-        let x = to_ref(x);
-        match (self.graph.output_dtype(x)?.base(), self.graph.handle_data(x)?.as_deref()) {
-            (DType::RESOURCE, Some([value, ..])) => Ok(value.shape.clone()),
-            (DType::RESOURCE, _) => Ok(PartialShape::unknown()),
-            _ => self.graph.shape(x).cloned(),
-        }
-    }
 }

@@ -1,19 +1,18 @@
-//! Shapes of calls, inferred through the bodies of the functions.
+//! Shapes of the outputs of nodes; those of calls are inferred through the bodies of the functions.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use smallvec::SmallVec;
 use tfcore_base::{Result, internal};
-use tfcore_framework::Attrs;
+use tfcore_framework::{Attrs, Role};
 use tfcore_tensor::{PartialShape, Tensor};
 
 use crate::fold::constant_value;
-use crate::graph::OutputInfo;
+use crate::graph::{Bodies, Body, Calls, FunctionBody, Graph, OutputInfo};
 use crate::library::{Function, FunctionLibrary};
 use crate::node::{Node, NodeId, SINK};
-use crate::refine::{self, run_shape_fn};
-use crate::{FunctionBody, Graph};
+use crate::refine::{self, run_shape_fn, unknown_outputs};
+use crate::stack::deeper;
 
 /// Calls that lie deeper in one another than this are not followed; their shapes stay unknown.
 const MAX_DEPTH: usize = 64;
@@ -26,44 +25,38 @@ const MAX_VALUES: i64 = 256;
 /// The attr of a call whose function is not to be looked into.
 const NOT_INFERRED: &str = "_disable_call_shape_inference";
 
-/// The bodies of the functions that the nodes of a graph call.
-#[derive(Default)]
-pub(crate) struct Calls(Mutex<Bodies>);
-
-#[derive(Default)]
-struct Bodies {
-    /// By name; `None` while a body is being gone through.
-    by_name: HashMap<String, Option<Box<Body>>>,
-    nodes: usize,
-}
-
-struct Body {
-    function: Arc<Function>,
-    attrs: Attrs,
-    body: FunctionBody,
-}
-
 /// What is known of an argument of a call.
 struct Argument {
     info: OutputInfo,
     value: Option<Tensor>,
 }
 
+/// What is known of the outputs of a node whose inputs are in the graph.
+///
+/// # Errors
+/// `InvalidArgument` with the node and its input shapes behind the shape function's own message.
+pub(crate) fn infer(graph: &Graph, node: &Node) -> Result<SmallVec<[OutputInfo; 1]>> {
+    match callee(graph.library(), node) {
+        Some((function, attrs)) => match graph.calls() {
+            Some(calls) => calls.infer(graph, node, &function, attrs),
+            None => Ok(unknown_outputs(node)),
+        },
+        None => run_shape_fn(graph, node),
+    }
+}
+
 /// The function that a node calls, and the attrs that the call gives it.
-pub(crate) fn callee<'n>(
-    library: &FunctionLibrary,
-    node: &'n Node,
-) -> Option<(Arc<Function>, &'n Attrs)> {
+fn callee<'n>(library: &FunctionLibrary, node: &'n Node) -> Option<(Arc<Function>, &'n Attrs)> {
     if library.is_empty() || node.attrs.bool(NOT_INFERRED).unwrap_or(false) {
         return None;
     }
-    match &*node.op.name {
-        "PartitionedCall" | "StatefulPartitionedCall" => {
+    match node.role() {
+        Role::Call => {
             let func = node.attrs.func("f").ok()?;
             Some((library.get(&func.name)?.clone(), &func.attrs))
         }
-        _ if node.shape_fn.is_some() => None,
-        name => Some((library.get(name)?.clone(), &node.attrs)),
+        Role::Function => Some((library.get(&node.op.name)?.clone(), &node.attrs)),
+        _ => None,
     }
 }
 
@@ -121,7 +114,7 @@ impl Bodies {
                 }
             },
         };
-        let outputs = self.go_through(&mut body.body, call);
+        let outputs = deeper(|| self.go_through(&mut body.body, call));
         self.by_name.insert(name.to_string(), Some(body));
         outputs
     }
@@ -148,13 +141,13 @@ impl Bodies {
                 None => run_shape_fn(graph, &node)?,
             };
             body.graph.set_outputs(&node, infos);
-            match &*node.op.name {
-                "_Arg" => {
+            match node.role() {
+                Role::Arg => {
                     let index = index_of(&node, "input", arguments.len())?;
                     body.graph
                         .set_outputs(&node, argument_info(&body.graph, &node, &arguments[index])?);
                 }
-                "_Retval" => {
+                Role::Retval => {
                     let index = index_of(&node, "output", outputs.len())?;
                     outputs[index] = body.graph.output_info(node.inputs[0].source)?.clone();
                 }

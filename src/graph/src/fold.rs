@@ -6,15 +6,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tfcore_base::{DType, Result, invalid};
-use tfcore_framework::{DeviceType, KernelInit, OpContext, Operands, Step, Value};
+use tfcore_base::{DType, Result};
+use tfcore_framework::{DeviceType, KernelInit, OpContext, Role, Step, Value};
 use tfcore_math::pool::Parallel;
-use tfcore_tensor::{PartialShape, Shape, TString, Tensor};
+use tfcore_tensor::{Shape, TString, Tensor};
 
 use crate::Graph;
 use crate::fold_memo::{FoldMemo, NodeValues, held_bytes};
 use crate::node::{Node, NodeId, OutputRef};
-use crate::partial_value::partial_value;
 
 /// How much is done to find the value of a constant expression.
 #[derive(Clone, Copy)]
@@ -32,29 +31,6 @@ struct Limits {
 const FOR_SHAPES: Limits = Limits { bytes: 1 << 20, text: 1 << 10, held: 1 << 26 };
 /// For a client who asks for the value. He could run the expression as well.
 const FOR_CLIENTS: Limits = Limits { bytes: usize::MAX, text: usize::MAX, held: usize::MAX };
-
-/// The operands of one node, for its shape function.
-pub(crate) struct NodeOperands<'g> {
-    pub(crate) graph: &'g Graph,
-    pub(crate) node: &'g Node,
-}
-
-impl Operands for NodeOperands<'_> {
-    fn tensor(&self, index: usize) -> Option<Tensor> {
-        constant_value(self.graph, self.node.inputs.get(index)?.source)
-    }
-
-    fn partial_shape(&self, index: usize) -> Result<Option<PartialShape>> {
-        let Some(edge) = self.node.inputs.get(index) else { return Ok(None) };
-        if self.graph.shape(edge.source)?.rank() == Some(0) {
-            return Err(invalid!(
-                "Received a shape scalar with unknown static value.  A static value of '-1' is required to \
-                 represent an unknown shape."
-            ));
-        }
-        partial_value(self.graph, edge.source)
-    }
-}
 
 impl Graph {
     /// The value of an output, if it depends on constants and static shapes only. Control inputs do not count.
@@ -113,7 +89,7 @@ impl Fold<'_> {
         if let Some(tensor) = static_value(self.graph, node) {
             return Sight::Values(SmallVec::from_elem(tensor, 1));
         }
-        if is_const(node) {
+        if node.is_const() {
             let value = if self.allows_outputs(node) { const_value(node) } else { None };
             return match value.filter(|tensor| self.allows(tensor)) {
                 Some(tensor) => Sight::Values(SmallVec::from_elem(tensor, 1)),
@@ -220,10 +196,6 @@ impl Fold<'_> {
     }
 }
 
-fn is_const(node: &Node) -> bool {
-    &*node.op.name == "Const"
-}
-
 fn const_value(node: &Node) -> Option<Tensor> {
     let tensor = node.attrs.tensor("value").ok()?.tensor().ok()?;
     // A graph may lie about the dtype of its constants; a kernel must not see that.
@@ -235,7 +207,7 @@ fn is_foldable(graph: &Graph, node: &Node) -> bool {
     let has_refs =
         || node.input_dtypes.iter().chain(&node.output_dtypes).any(|dtype| dtype.is_ref());
     // Its default is no constant: it may be fed.
-    let feedable = &*node.op.name == "PlaceholderWithDefault";
+    let feedable = node.role() == Role::PlaceholderWithDefault;
     !node.op.is_stateful
         && !node.inputs.is_empty()
         && !feedable
@@ -247,28 +219,29 @@ fn is_foldable(graph: &Graph, node: &Node) -> bool {
 /// The value of `Shape`, `Rank` and `Size` of an input whose static shape tells it, of one element of such a
 /// `Shape`, of which the other elements need not be known, and of an argument that the caller knows.
 fn static_value(graph: &Graph, node: &Node) -> Option<Tensor> {
-    if &*node.op.name == "_Arg" {
-        let index = usize::try_from(node.attrs.int("index").ok()?).ok()?;
-        let value = graph.arg_value(index)?;
-        // A call may pass what the function does not take; a kernel must not see that.
-        return (value.dtype() == *node.output_dtypes.first()?).then(|| value.clone());
-    }
-    if &*node.op.name == "StridedSlice" {
-        return element_of_shape(graph, node);
-    }
-    let shape = match &*node.op.name {
-        "Shape" | "Rank" | "Size" => graph.shape(node.inputs.first()?.source).ok()?,
-        _ => return None,
-    };
-    let values = match &*node.op.name {
-        "Rank" => return integer_tensor(DType::INT32, Shape::scalar(), &[shape.rank()? as i64]),
-        "Size" => (Shape::scalar(), vec![shape.count()?]),
-        _ => {
-            let shape = shape.to_shape()?;
+    let shape = || graph.shape(node.inputs.first()?.source).ok();
+    let (shape, values) = match node.role() {
+        Role::Arg => return arg_value(graph, node),
+        Role::StridedSlice => return element_of_shape(graph, node),
+        Role::Rank => {
+            return integer_tensor(DType::INT32, Shape::scalar(), &[shape()?.rank()? as i64]);
+        }
+        Role::Size => (Shape::scalar(), vec![shape()?.count()?]),
+        Role::Shape => {
+            let shape = shape()?.to_shape()?;
             (Shape::vector(shape.rank()), shape.dims().to_vec())
         }
+        _ => return None,
     };
-    integer_tensor(*node.output_dtypes.first()?, values.0, &values.1)
+    integer_tensor(*node.output_dtypes.first()?, shape, &values)
+}
+
+/// The value of an argument of a function, if the caller knows it.
+fn arg_value(graph: &Graph, node: &Node) -> Option<Tensor> {
+    let index = usize::try_from(node.attrs.int("index").ok()?).ok()?;
+    let value = graph.arg_value(index)?;
+    // A call may pass another dtype than the function takes; a kernel must not see that.
+    (value.dtype() == *node.output_dtypes.first()?).then(|| value.clone())
 }
 
 /// The value of `shape(x)[i]`, the way that front ends write it: a slice of length one whose axis is dropped.
@@ -280,13 +253,13 @@ fn element_of_shape(graph: &Graph, node: &Node) -> Option<Tensor> {
         }
     }
     let shape_node = graph.node(node.inputs.first()?.source.node);
-    if mask("shrink_axis_mask")? != 1 || &*shape_node.op.name != "Shape" {
+    if mask("shrink_axis_mask")? != 1 || shape_node.role() != Role::Shape {
         return None;
     }
     let begin = node.inputs.get(1)?.source;
     let count = graph.shape(begin).ok()?.count();
     let begin = graph.node(begin.node);
-    if !is_const(begin) || count.is_some_and(|count| count != 1) {
+    if !begin.is_const() || count.is_some_and(|count| count != 1) {
         return None;
     }
     let begin = begin.attrs.tensor("value").ok()?.tensor().ok()?.to_i64s().ok()?;
@@ -337,6 +310,8 @@ mod tests {
 
     use tfcore_framework::{AttrValue, Registry, kernel, shape_fns};
     use tfcore_proto as proto;
+
+    use tfcore_tensor::PartialShape;
 
     use super::*;
     use crate::{ImportOptions, NodeBuilder};

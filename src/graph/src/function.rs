@@ -355,7 +355,7 @@ fn arg_attrs(node: &Node, dtype: DType) -> BTreeMap<String, proto::AttrValue> {
             AttrValue::Shape(shape) if &**name == "shape" && dtype != DType::RESOURCE => {
                 Some((**shape).clone())
             }
-            AttrValue::Tensor(tensor) if &**name == "value" && &*node.op.name == "Const" => {
+            AttrValue::Tensor(tensor) if &**name == "value" && node.is_const() => {
                 tensor.shape().ok().map(|shape| (&shape).into())
             }
             _ => None,

@@ -1,8 +1,7 @@
 //! Gradients of functions: of a body, for SymbolicGradient, and as functions of their own, which gradients of
 //! conditionals and loops are made of.
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,8 +9,8 @@ use tfcore_base::{DType, Result, invalid};
 use tfcore_framework::{AttrValue, Attrs, Func, Operand, Output};
 
 use crate::function::FunctionRequest;
-use crate::gradients::{Scope, backprop, to_output, to_ref};
-use crate::instantiate::FunctionBody;
+use crate::gradient_scope::{GradientFunction, Request, Scope, has_gradient, to_output, to_ref};
+use crate::graph::FunctionBody;
 use crate::library::Function;
 use crate::name_scope::NameScope;
 use crate::node::{NodeId, OutputRef, SOURCE};
@@ -21,64 +20,22 @@ use crate::{Graph, NodeBuilder};
 /// How deep conditionals and loops made of functions may lie in each other.
 const MAX_DEPTH: usize = 32;
 
-/// Whether values of this type have gradients. Those of a variant are lists of such values, those of a resource are
-/// by the value that it holds.
-pub(crate) fn has_gradient(dtype: DType) -> bool {
-    let dtype = dtype.base();
-    dtype.is_float() || dtype.is_complex() || matches!(dtype, DType::VARIANT | DType::RESOURCE)
-}
-
-/// A function as the value of an attr.
-pub(crate) fn func_attr(func: Func) -> AttrValue {
-    AttrValue::Func(Arc::new(func))
-}
-
-impl FunctionBody {
-    /// The body that takes the arguments and, for each result, a derivative by it, and returns the derivatives
-    /// by the arguments: zeros where nothing depends on one. Functions that it needs are in the library of its graph.
-    ///
-    /// # Errors
-    /// `NotFound` for an op without a gradient, and what building nodes reports.
-    pub fn gradient(mut self) -> Result<FunctionBody> {
-        let derived = Rc::default();
-        let ys: Vec<usize> = (0..self.rets.len()).collect();
-        let xs: Vec<usize> = (0..self.args.len()).collect();
-        let found = differentiate(&mut self, &ys, &xs, 0, &derived)?;
-        let mut args = self.args;
-        args.extend(found.dys.iter().map(|dy| dy.node));
-        let mut rets = Vec::with_capacity(xs.len());
-        for (x, dx) in found.xs.into_iter().zip(found.dxs) {
-            let dx = match dx {
-                Some(dx) => dx,
-                None => {
-                    let mut scope = inner_scope(&mut self.graph, 0, &derived);
-                    to_ref(scope.single("ZerosLike", Operand::One(to_output(x)))?)
-                }
-            };
-            let dtype = self.graph.output_dtype(dx)?;
-            rets.push(boundary(&mut self.graph, "_Retval", rets.len(), dtype, Some(dx))?);
-        }
-        derived.borrow().add_to(&mut self.graph)?;
-        Ok(FunctionBody { args, rets, ..self })
-    }
-}
-
 /// A body with its gradient.
-struct Differentiated {
-    xs: Vec<OutputRef>,
+pub(crate) struct Differentiated {
+    pub(crate) xs: Vec<OutputRef>,
     /// New arguments: the derivatives by the results.
-    dys: Vec<OutputRef>,
+    pub(crate) dys: Vec<OutputRef>,
     /// The derivatives by the `xs` that the results depend on.
-    dxs: Vec<Option<OutputRef>>,
+    pub(crate) dxs: Vec<Option<OutputRef>>,
 }
 
 /// Differentiates the results `ys` of a body by the arguments `xs`.
-fn differentiate(
+pub(crate) fn differentiate(
     body: &mut FunctionBody,
     ys: &[usize],
     xs: &[usize],
+    request: &Request,
     depth: usize,
-    derived: &Rc<RefCell<Derived>>,
 ) -> Result<Differentiated> {
     let graph = &mut body.graph;
     let xs: Vec<OutputRef> = xs.iter().map(|&x| OutputRef::new(body.args[x], 0)).collect();
@@ -95,9 +52,9 @@ fn differentiate(
             dys.push(to_output(dy));
         }
     }
-    let mut scope = inner_scope(graph, depth, derived);
+    let mut scope = Scope::new(graph, request, depth);
     let frontier: HashSet<NodeId> = body.args.iter().copied().collect();
-    let dxs = backprop(&mut scope, &sources, &dys, &xs, Some(&frontier))?;
+    let dxs = scope.backprop(&sources, &dys, &xs, Some(&frontier))?;
     Ok(Differentiated { xs, dys: all_dys, dxs: dxs.into_iter().map(|dx| dx.map(to_ref)).collect() })
 }
 
@@ -112,35 +69,6 @@ pub(crate) struct Wanted<'a> {
     pub(crate) zeros: &'a [Option<DType>],
 }
 
-/// A function that takes the arguments of another one and derivatives by some of its results, and returns derivatives
-/// by some of its arguments.
-pub(crate) struct GradientFunction {
-    function: Arc<Function>,
-    /// For each of the `xs` asked for, the type of the derivative by it, if there is one. The results are those that are there.
-    pub(crate) dtypes: Vec<Option<DType>>,
-    /// For each argument of the original, whether its value matters.
-    pub(crate) reads: Vec<bool>,
-}
-
-/// The functions that have been made for a request to differentiate.
-#[derive(Default)]
-pub(crate) struct Derived {
-    /// By what was asked for; `None` for those being made.
-    known: HashMap<String, Option<Rc<GradientFunction>>>,
-    /// Those that are called.
-    used: Vec<Arc<Function>>,
-}
-
-impl Derived {
-    /// Puts the functions that are called into the library of a graph.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if other functions have their names.
-    pub(crate) fn add_to(&self, graph: &mut Graph) -> Result<()> {
-        self.used.iter().try_for_each(|function| graph.add_function(function, None))
-    }
-}
-
 impl Scope<'_> {
     /// The gradient of a function as a function. Each is made once.
     ///
@@ -153,7 +81,7 @@ impl Scope<'_> {
             attrs.iter().map(|(name, value)| format!("{name}={value}")).collect();
         attrs.sort();
         let key = format!("{name}{attrs:?}{:?}{:?}{:?}", wanted.ys, wanted.xs, wanted.zeros);
-        let known = self.derived.borrow().known.get(&key).cloned();
+        let known = self.request.derived.borrow().known.get(&key).cloned();
         match known {
             Some(Some(known)) => return Ok(known),
             Some(None) => {
@@ -169,9 +97,9 @@ impl Scope<'_> {
             }
             None => {}
         }
-        self.derived.borrow_mut().known.insert(key.clone(), None);
+        self.request.derived.borrow_mut().known.insert(key.clone(), None);
         let made = Rc::new(self.make_gradient_function(wanted)?);
-        self.derived.borrow_mut().known.insert(key, Some(made.clone()));
+        self.request.derived.borrow_mut().known.insert(key, Some(made.clone()));
         Ok(made)
     }
 
@@ -185,8 +113,8 @@ impl Scope<'_> {
             ));
         }
         let Differentiated { xs, dys, mut dxs } =
-            differentiate(&mut body, wanted.ys, wanted.xs, self.depth + 1, &self.derived)?;
-        let mut scope = inner_scope(&mut body.graph, self.depth, &self.derived);
+            differentiate(&mut body, wanted.ys, wanted.xs, &self.request, self.depth + 1)?;
+        let mut scope = Scope::new(&mut body.graph, &self.request, self.depth);
         for ((dx, &x), dtype) in dxs.iter_mut().zip(&xs).zip(wanted.zeros) {
             if let (None, Some(dtype)) = (&dx, dtype) {
                 *dx = Some(to_ref(scope.zeros_like(to_output(x), *dtype)?));
@@ -218,7 +146,7 @@ impl Scope<'_> {
 
     fn use_function(&self, function: Arc<Function>) -> Func {
         let func = Func { name: function.name().to_string(), attrs: Attrs::new() };
-        self.derived.borrow_mut().used.push(function);
+        self.request.derived.borrow_mut().used.push(function);
         func
     }
 
@@ -236,7 +164,7 @@ impl Scope<'_> {
             inputs.push(OutputRef::new(boundary(&mut graph, "_Arg", index, dtype, None)?, 0));
         }
         let args: Vec<Output> = inputs.iter().copied().map(to_output).collect();
-        let mut scope = inner_scope(&mut graph, self.depth, &self.derived);
+        let mut scope = Scope::new(&mut graph, &self.request, self.depth);
         let outputs: Vec<OutputRef> = build(&mut scope, &args)?.into_iter().map(to_ref).collect();
         let (nodes, _) = nodes_above(&graph, &outputs, &inputs);
         let function = to_function(&graph, name, inputs, outputs, nodes)?;
@@ -253,16 +181,6 @@ impl Scope<'_> {
         };
         self.single("ZerosLike", Operand::One(value))
     }
-}
-
-/// Where nodes are added to a body.
-fn inner_scope<'g>(
-    graph: &'g mut Graph,
-    depth: usize,
-    derived: &Rc<RefCell<Derived>>,
-) -> Scope<'g> {
-    let names = NameScope::new(&graph.default_prefix());
-    Scope { graph, names, pivot: None, depth, derived: derived.clone() }
 }
 
 fn to_function(
@@ -285,7 +203,7 @@ fn to_function(
 }
 
 /// Adds the node of an argument or of a result.
-fn boundary(
+pub(crate) fn boundary(
     graph: &mut Graph,
     op: &str,
     index: usize,

@@ -5,26 +5,24 @@
 //! output, and the op's gradient function makes of it the gradients by its inputs. Nothing recurses, and each edge is
 //! visited a fixed number of times.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 use smallvec::SmallVec;
-use tfcore_base::{DType, Result, internal, invalid, not_found};
+use tfcore_base::{Result, internal, invalid, not_found};
 use tfcore_framework::{
-    AttrValue, Gradient, GradientBuilder, GradientContext, GradientFn, GradientNode, GradientScope,
-    Gradients, NodeRequest, Operand, Output,
+    Gradient, GradientBuilder, GradientContext, GradientFn, GradientNode, Gradients, Operand,
+    Output,
 };
-use tfcore_tensor::{PartialShape, Tensor};
 
 use crate::call_gradients::call_gradient;
-use crate::fold::constant_value;
-use crate::function_gradient::Derived;
+use crate::function_gradient;
+use crate::gradient_scope::{Request, Scope, to_output, to_ref};
 use crate::loop_gradients::loop_gradient;
 use crate::loops::Loop;
 use crate::name_scope::NameScope;
-use crate::node::{Node, NodeId, OutputRef};
-use crate::{Graph, NodeBuilder};
+use crate::node::{NodeId, OutputRef};
+use crate::{FunctionBody, Graph};
 
 /// What names begin with unless the client says otherwise.
 const DEFAULT_PREFIX: &str = "gradients";
@@ -57,16 +55,16 @@ impl Graph {
             None => self.default_prefix(),
         };
         let checkpoint = self.checkpoint();
-        let derived = Rc::default();
+        let request = Request::new(backprop);
         let scope = Scope {
             graph: self,
             names: NameScope::new(&prefix),
             pivot: None,
             depth: 0,
-            derived: Rc::clone(&derived),
+            request: request.clone(),
         };
         let outcome = differentiate(scope, ys, xs, dys)
-            .and_then(|found| derived.borrow().add_to(self).map(|()| found));
+            .and_then(|found| request.derived.borrow().add_to(self).map(|()| found));
         if outcome.is_err() {
             self.restore(checkpoint);
         }
@@ -99,71 +97,40 @@ impl Graph {
     }
 }
 
-/// The part of the graph where gradient nodes go.
-pub(crate) struct Scope<'g> {
-    pub(crate) graph: &'g mut Graph,
-    pub(crate) names: NameScope,
-    /// In a loop: a node that runs in each iteration, after which nodes without inputs run.
-    pub(crate) pivot: Option<NodeId>,
-    /// How many loops and functions lie around the nodes that are added.
-    pub(crate) depth: usize,
-    /// The functions made for this request, here and in the bodies of functions.
-    pub(crate) derived: Rc<RefCell<Derived>>,
-}
-
-impl GradientScope for Scope<'_> {
-    fn add(&mut self, request: &NodeRequest<'_>) -> Result<u32> {
-        let name = self.names.unique(self.graph, request.stem) + request.suffix;
-        let mut builder = NodeBuilder::new(request.op, name);
-        for operand in request.operands {
-            match operand {
-                Operand::One(output) => builder.add_input(to_ref(*output)),
-                Operand::List(outputs) => {
-                    builder.add_input_list(outputs.iter().copied().map(to_ref).collect());
+impl FunctionBody {
+    /// The body that takes the arguments and, for each result, a derivative by it, and returns the derivatives
+    /// by the arguments: zeros where nothing depends on one. Functions that it needs are in the library of its graph.
+    ///
+    /// # Errors
+    /// `NotFound` for an op without a gradient, and what building nodes reports.
+    pub fn gradient(mut self) -> Result<FunctionBody> {
+        let request = Request::new(backprop);
+        let ys: Vec<usize> = (0..self.rets.len()).collect();
+        let xs: Vec<usize> = (0..self.args.len()).collect();
+        let found = function_gradient::differentiate(&mut self, &ys, &xs, &request, 0)?;
+        let mut args = self.args;
+        args.extend(found.dys.iter().map(|dy| dy.node));
+        let mut rets = Vec::with_capacity(xs.len());
+        for (x, dx) in found.xs.into_iter().zip(found.dxs) {
+            let dx = match dx {
+                Some(dx) => dx,
+                None => {
+                    let mut scope = Scope::new(&mut self.graph, &request, 0);
+                    to_ref(scope.single("ZerosLike", Operand::One(to_output(x)))?)
                 }
-            }
+            };
+            let dtype = self.graph.output_dtype(dx)?;
+            rets.push(function_gradient::boundary(
+                &mut self.graph,
+                "_Retval",
+                rets.len(),
+                dtype,
+                Some(dx),
+            )?);
         }
-        for (name, value) in request.attrs {
-            builder.set_attr(*name, value.clone());
-        }
-        for &control in request.controls {
-            builder.add_control_input(NodeId(control));
-        }
-        let is_free = request.operands.is_empty() && request.controls.is_empty();
-        if let Some(pivot) = self.pivot.filter(|_| is_free) {
-            builder.add_control_input(pivot);
-        }
-        builder.set_device(request.device);
-        if let Some(beside) = request.beside {
-            let class = format!("loc:@{}", self.graph.node(NodeId(beside)).name);
-            builder.set_attr("_class", AttrValue::strings([class]));
-        }
-        Ok(builder.finish(self.graph)?.0)
+        request.derived.borrow().add_to(&mut self.graph)?;
+        Ok(FunctionBody { args, rets, ..self })
     }
-
-    fn dtype(&self, output: Output) -> Result<DType> {
-        self.graph.output_dtype(to_ref(output))
-    }
-
-    fn shape(&self, output: Output) -> Result<PartialShape> {
-        self.graph.shape(to_ref(output)).cloned()
-    }
-
-    fn constant(&self, output: Output) -> Option<Tensor> {
-        constant_value(self.graph, to_ref(output))
-    }
-
-    fn is_made_by(&self, output: Output, op: &str) -> bool {
-        &*self.graph.node(NodeId(output.node)).op.name == op
-    }
-}
-
-pub(crate) fn to_ref(output: Output) -> OutputRef {
-    OutputRef { node: NodeId(output.node), index: output.index }
-}
-
-pub(crate) fn to_output(output: OutputRef) -> Output {
-    Output { node: output.node.0, index: output.index }
 }
 
 fn differentiate(
@@ -179,16 +146,12 @@ fn differentiate(
             .map(|&y| scope.single("OnesLike", Operand::One(to_output(y))))
             .collect::<Result<_>>()?,
     };
-    let grads = backprop(&mut scope, ys, &dys, xs, None)?;
+    let grads = scope.backprop(ys, &dys, xs, None)?;
     Ok(grads.into_iter().map(|grad| grad.map(to_ref)).collect())
 }
 
-/// The gradients by `xs`, given those by `ys`. With a `frontier` nothing behind its nodes is looked at, and the `ys` need not
-/// depend on all of the `xs`.
-///
-/// # Errors
-/// See [`Graph::add_gradients`].
-pub(crate) fn backprop(
+/// [`Scope::backprop`]
+fn backprop(
     scope: &mut Scope<'_>,
     ys: &[OutputRef],
     dys: &[Output],
@@ -242,65 +205,6 @@ pub(crate) fn backprop(
 }
 
 impl Scope<'_> {
-    /// A node of one argument.
-    pub(crate) fn single(&mut self, op: &str, operand: Operand<'_>) -> Result<Output> {
-        self.build(op, &[operand], &[], &[])
-    }
-
-    /// A node of two tensors.
-    pub(crate) fn pair(&mut self, op: &str, a: Output, b: Output) -> Result<Output> {
-        self.build(op, &[Operand::One(a), Operand::One(b)], &[], &[])
-    }
-
-    /// A node whose arguments are single tensors.
-    pub(crate) fn node(
-        &mut self,
-        op: &str,
-        inputs: &[Output],
-        attrs: &[(&str, AttrValue)],
-    ) -> Result<Output> {
-        let operands: Vec<Operand<'_>> = inputs.iter().map(|&input| Operand::One(input)).collect();
-        self.build(op, &operands, attrs, &[])
-    }
-
-    /// A constant, in the frame of `after` if that is given.
-    pub(crate) fn constant(&mut self, value: Tensor, after: Option<Output>) -> Result<Output> {
-        let dtype = AttrValue::Type(value.dtype());
-        let attrs = [("dtype", dtype), ("value", AttrValue::tensor(value))];
-        let controls: SmallVec<[u32; 1]> = after.into_iter().map(|output| output.node).collect();
-        self.build("Const", &[], &attrs, &controls)
-    }
-
-    /// A node with lists among its arguments.
-    pub(crate) fn list_node(
-        &mut self,
-        op: &str,
-        operands: &[Operand<'_>],
-        attrs: &[(&str, AttrValue)],
-    ) -> Result<Output> {
-        self.build(op, operands, attrs, &[])
-    }
-
-    fn build(
-        &mut self,
-        op: &str,
-        operands: &[Operand<'_>],
-        attrs: &[(&str, AttrValue)],
-        controls: &[u32],
-    ) -> Result<Output> {
-        let request = NodeRequest {
-            op,
-            stem: op,
-            suffix: "",
-            operands,
-            attrs,
-            controls,
-            device: "",
-            beside: None,
-        };
-        Ok(Output { node: self.add(&request)?, index: 0 })
-    }
-
     /// The gradients by the outputs of a node, of what its consumers have handed back.
     fn sum_up(&mut self, region: &mut Region, id: NodeId) -> Result<Gradients> {
         let mut parts: Vec<SmallVec<[Output; 2]>> =
@@ -309,29 +213,6 @@ impl Scope<'_> {
             parts[index as usize].push(grad);
         }
         parts.iter().map(|parts| self.sum(parts)).collect()
-    }
-
-    fn sum(&mut self, parts: &[Output]) -> Result<Option<Output>> {
-        match parts {
-            [] => Ok(None),
-            [one] => Ok(Some(*one)),
-            many => self.single("AddN", Operand::List(many)).map(Some),
-        }
-    }
-
-    /// The gradients by all outputs of a node: zeros by those that nothing flows back from.
-    pub(crate) fn dense(&mut self, node: &Node, grads: &[Option<Output>]) -> Result<Vec<Output>> {
-        let mut dense = Vec::with_capacity(grads.len());
-        for (index, grad) in grads.iter().enumerate() {
-            dense.push(match grad {
-                Some(grad) => *grad,
-                None => {
-                    let output = to_output(OutputRef::new(node.id, index));
-                    self.single("ZerosLike", Operand::One(output))?
-                }
-            });
-        }
-        Ok(dense)
     }
 
     /// The gradients by the inputs of a node.
@@ -597,7 +478,7 @@ fn ancestors(
             let new = found.take().filter(|id| !std::mem::replace(&mut entered[id.index()], true));
             if let Some(id) = new {
                 let node = graph.node(id);
-                if &*node.op.name == "Exit" {
+                if node.is_exit() {
                     loops.add(graph, id)?;
                 } else if node.is_next_iteration() {
                     return Err(invalid!(

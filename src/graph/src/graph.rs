@@ -5,25 +5,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use hashbrown::DefaultHashBuilder;
 use smallvec::SmallVec;
-use tfcore_base::{DType, Result, invalid, out_of_range, resource_exhausted};
+use tfcore_base::{DType, Result, invalid, out_of_range};
 use tfcore_framework::{Attrs, HandleData, OpDef, Registry, shape_ops};
 use tfcore_proto as proto;
 use tfcore_tensor::{PartialShape, Tensor};
 
-use crate::call_shapes::Calls;
+use crate::Name;
 use crate::fanout::Fanouts;
 use crate::fold_memo::FoldMemo;
 use crate::kinds::Kinds;
-use crate::library::{FunctionLibrary, Mark};
+use crate::library::{Function, FunctionLibrary, Mark};
 use crate::names::Names;
 use crate::node::{Edge, Node, NodeId, NodeKind, OutputRef, SINK, SOURCE};
-use crate::{Name, refine};
 
 /// The graph version that this library writes and understands.
-pub(crate) const GRAPH_VERSION: i32 = 2474;
-/// The most outputs that the nodes of a graph can have together; a few short nodes could ask for more than any
-/// memory holds.
-const MAX_OUTPUTS: usize = 1 << 24;
+pub const GRAPH_VERSION: i32 = 2474;
 /// The least consumer version that can read what this library writes.
 const MIN_CONSUMER: i32 = 0;
 /// The least consumer version that can read graphs with functions.
@@ -71,13 +67,35 @@ pub(crate) struct OutputInfo {
     pub(crate) handle: HandleData,
 }
 
-/// A node that is about to be added; all that it refers to is in the graph.
-pub(crate) struct NewNode {
-    pub(crate) name: Name,
-    pub(crate) kind: Arc<NodeKind>,
-    pub(crate) device: Name,
-    pub(crate) inputs: SmallVec<[Edge; 2]>,
-    pub(crate) control_inputs: SmallVec<[NodeId; 4]>,
+/// A function with the attrs of a call put in.
+pub struct FunctionBody {
+    /// The body, with the `_Arg` and `_Retval` nodes. It has the library that the function is from.
+    pub graph: Graph,
+    /// The `_Arg` nodes by index. A list argument has several.
+    pub args: Vec<NodeId>,
+    /// The `_Retval` nodes by index.
+    pub rets: Vec<NodeId>,
+    /// Nodes that run whatever is asked for, in order of the body.
+    pub control_rets: Vec<NodeId>,
+    pub is_stateful: bool,
+}
+
+/// The bodies of the functions that the nodes of a graph call.
+#[derive(Default)]
+pub(crate) struct Calls(pub(crate) Mutex<Bodies>);
+
+#[derive(Default)]
+pub(crate) struct Bodies {
+    /// By name; `None` while a body is being gone through.
+    pub(crate) by_name: HashMap<String, Option<Box<Body>>>,
+    /// How many nodes of bodies have been gone through for the graph.
+    pub(crate) nodes: usize,
+}
+
+pub(crate) struct Body {
+    pub(crate) function: Arc<Function>,
+    pub(crate) attrs: Attrs,
+    pub(crate) body: FunctionBody,
 }
 
 /// The state of a graph to which a failed import returns.
@@ -303,27 +321,15 @@ impl Graph {
         self.names.reserve(nodes);
     }
 
-    /// Adds a node whose inputs have been checked, and infers the shapes of its outputs.
-    ///
-    /// # Errors
-    /// What the shape function reports, and `ResourceExhausted` if the graph would have too many outputs; then the graph is
-    /// as before.
-    pub(crate) fn add(&mut self, new: NewNode) -> Result<NodeId> {
-        if self.outputs.len() + new.kind.output_dtypes.len() > MAX_OUTPUTS {
-            return Err(resource_exhausted!(
-                "Node '{}': a graph has at most {MAX_OUTPUTS} outputs",
-                new.name
-            ));
-        }
-        let id =
-            NodeId(u32::try_from(self.nodes.len()).expect("a graph has fewer than 2^32 nodes"));
-        let NewNode { name, kind, device, inputs, control_inputs } = new;
-        let annotations = None;
-        let node = Node { id, name, kind, device, inputs, control_inputs, annotations };
-        let outputs = refine::infer(self, &node)?;
-        self.names.insert(&node.name, id);
+    /// Appends a node that others can find by its name.
+    pub(crate) fn append_named(&mut self, node: Node, outputs: SmallVec<[OutputInfo; 1]>) {
+        self.names.insert(&node.name, node.id);
         self.append(node, outputs);
-        Ok(id)
+    }
+
+    /// How many outputs the nodes have together.
+    pub(crate) fn num_outputs(&self) -> usize {
+        self.outputs.len()
     }
 
     fn append(&mut self, node: Node, outputs: SmallVec<[OutputInfo; 1]>) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 use tfcore_base::invalid;
-use tfcore_framework::{Attrs, OpDef, Registry};
+use tfcore_framework::{Attrs, OpDef, Registry, Role};
 use tfcore_proto as proto;
 use tfcore_proto::wire::{Fields, Malformed};
 
@@ -39,6 +39,8 @@ pub(crate) struct ParsedNode<'a> {
 /// What nodes share that were defined by the same op and the same bytes of attrs.
 pub(crate) struct ParsedKind<'a> {
     pub(crate) op: &'a str,
+    /// [`Role::Plain`] for functions and unknown ops.
+    pub(crate) role: Role,
     pub(crate) attrs: Attrs,
 }
 
@@ -105,6 +107,11 @@ impl<'a> ParsedGraphDef<'a> {
         self.kinds[self.nodes[position].kind as usize].op
     }
 
+    /// The role of the op of the node at a position.
+    pub(crate) fn role_of(&self, position: usize) -> Role {
+        self.kinds[self.nodes[position].kind as usize].role
+    }
+
     /// Adds a node, whose inputs have been added to those of all.
     fn push_node(&mut self, name: &'a str, device: &'a str, kind: u32) {
         let inputs_end = to_u32(self.inputs.len());
@@ -119,7 +126,7 @@ impl<'a> ParsedGraphDef<'a> {
     }
 
     fn push_kind(&mut self, op: &'a str, attrs: Attrs) -> u32 {
-        self.kinds.push(ParsedKind { op, attrs });
+        self.kinds.push(ParsedKind { op, role: Role::of_op(op), attrs });
         to_u32(self.kinds.len() - 1)
     }
 }

@@ -9,7 +9,7 @@ use tfcore_framework::{AttrValue, Attrs, Operands, Registry};
 use tfcore_proto as proto;
 use tfcore_proto::attr_value::Value;
 
-use crate::fold::NodeOperands;
+use crate::operands::NodeOperands;
 use crate::{Function, FunctionLibrary, Graph, ImportOptions, NodeId, OutputRef};
 
 /// Longer than any import here takes on a busy machine, shorter than what is quadratic in its size.

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tfcore_base::{DType, Result, invalid, not_found};
-use tfcore_framework::{AttrList, AttrValue, Attrs, shape_from_proto};
+use tfcore_framework::{AttrList, AttrValue, Attrs, Role, shape_from_proto};
 use tfcore_proto::{self as proto, attr_value::Value};
 use tfcore_tensor::PartialShape;
 
+use crate::add_node::NewNode;
 use crate::builder::{COLOCATION_ATTR, COLOCATION_PREFIX};
-use crate::graph::{FUNCTIONS_CONSUMER, GRAPH_VERSION, NewNode};
+use crate::graph::{FUNCTIONS_CONSUMER, GRAPH_VERSION};
 use crate::graph_def::ParsedGraphDef;
 use crate::import_options::{ImportOptions, ImportResults};
 use crate::library::Function;
@@ -404,14 +405,13 @@ impl<'d> Import<'_, 'd> {
         let mut edges: Vec<(u32, usize)> = Vec::with_capacity(inputs.all.len());
         let mut counts = vec![0; count];
         for position in 0..count {
-            let is_merge = matches!(self.def.op_of(position), "Merge" | "RefMerge");
+            let is_merge = self.def.role_of(position).is_merge();
             for input in inputs.of(position) {
                 if let Input::Imported { node, index, .. } = *input {
-                    let source = self.def.op_of(node as usize);
                     // A control edge from there would close a loop that nothing can enter.
                     if is_merge
                         && index >= 0
-                        && matches!(source, "NextIteration" | "RefNextIteration")
+                        && self.def.role_of(node as usize) == Role::NextIteration
                     {
                         continue;
                     }

@@ -13,26 +13,13 @@ use tfcore_framework::{ArgDef, ArgKind, AttrValue, Attrs, OpDef, Registry};
 use tfcore_proto::{self as proto, attr_value};
 
 use crate::function::add_line;
-use crate::graph::GRAPH_VERSION;
+use crate::graph::{FunctionBody, GRAPH_VERSION};
 use crate::library::{Function, FunctionLibrary};
 use crate::{Graph, ImportOptions, NodeId};
 
 /// No body has more arguments, inputs and outputs together; short definitions can ask for more than any
 /// memory holds.
 const MAX_TENSORS: usize = 1 << 22;
-
-/// A function with the attrs of a call put in.
-pub struct FunctionBody {
-    /// The body, with the `_Arg` and `_Retval` nodes. It has the library that the function is from.
-    pub graph: Graph,
-    /// The `_Arg` nodes by index. A list argument has several.
-    pub args: Vec<NodeId>,
-    /// The `_Retval` nodes by index.
-    pub rets: Vec<NodeId>,
-    /// Nodes that run whatever is asked for, in order of the body.
-    pub control_rets: Vec<NodeId>,
-    pub is_stateful: bool,
-}
 
 impl FunctionLibrary {
     /// The body of the function `name` for a call with `attrs`.

@@ -4,6 +4,7 @@
 //! does I/O.
 #![forbid(unsafe_code)]
 
+mod add_node;
 mod builder;
 mod call_gradients;
 mod call_shapes;
@@ -15,6 +16,7 @@ mod fold_memo;
 mod function;
 mod function_gradient;
 mod function_text;
+mod gradient_scope;
 mod gradients;
 mod graph;
 mod graph_def;
@@ -33,10 +35,12 @@ mod name_scope;
 mod name_table;
 mod names;
 mod node;
+mod operands;
 mod partial_value;
 mod reach;
 mod refine;
 mod repeatable;
+mod stack;
 mod tensor_ref;
 mod validate;
 mod while_gradients;
@@ -45,10 +49,9 @@ mod while_loop;
 pub use builder::NodeBuilder;
 pub use export::node_to_proto;
 pub use function::FunctionRequest;
-pub use graph::{Graph, Versions};
+pub use graph::{FunctionBody, GRAPH_VERSION, Graph, Versions};
 pub use graph_def::ParsedGraphDef;
 pub use import_options::{ImportOptions, ImportResults};
-pub use instantiate::FunctionBody;
 pub use library::{Function, FunctionLibrary};
 pub use name::Name;
 pub use node::{Annotations, Edge, Node, NodeId, NodeKind, OutputRef, SINK, SOURCE};

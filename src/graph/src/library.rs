@@ -31,7 +31,7 @@ impl Function {
     /// `InvalidArgument` for a signature that no op can have.
     pub fn new(def: proto::FunctionDef) -> Result<Function> {
         let signature = def.signature.clone().unwrap_or_default();
-        Ok(Function { op: Arc::new(OpDef::from_proto(signature)?), def })
+        Ok(Function { op: Arc::new(OpDef::of_function(signature)?), def })
     }
 
     pub fn name(&self) -> &str {

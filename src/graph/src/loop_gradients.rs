@@ -7,11 +7,11 @@
 use std::collections::HashSet;
 
 use tfcore_base::{DType, Result, invalid, unimplemented_error};
-use tfcore_framework::{AttrValue, Operand, Output};
+use tfcore_framework::{AttrValue, Operand, Output, Role};
 use tfcore_tensor::Tensor;
 
 use crate::copy::Copy;
-use crate::gradients::{Scope, backprop, to_output, to_ref};
+use crate::gradient_scope::{Scope, to_output, to_ref};
 use crate::loops::{BodyPart, Loop};
 use crate::node::{NodeId, OutputRef};
 
@@ -118,7 +118,7 @@ pub(crate) fn loop_gradient(
     let frontier: HashSet<NodeId> = replaced.iter().map(|(_, to)| to.node).collect();
     scope.pivot = Some(pivot);
     scope.depth += 1;
-    let by_values = backprop(scope, &ys, &grads, &xs, Some(&frontier));
+    let by_values = scope.backprop(&ys, &grads, &xs, Some(&frontier));
     scope.depth -= 1;
     let by_values = by_values?;
     let mut by_variables: Vec<Option<Output>> = vec![None; carried.len()];
@@ -188,7 +188,7 @@ fn check_repeatable(part: &BodyPart) -> Result<()> {
     let changes = |node: &&std::sync::Arc<crate::Node>| {
         node.op.is_stateful
             && node.output_dtypes.iter().any(|dtype| dtype.is_plain())
-            && &*node.op.name != "ReadVariableOp"
+            && node.role() != Role::ReadVariable
     };
     match part.nodes.iter().find(changes) {
         None => Ok(()),

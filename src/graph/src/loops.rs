@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tfcore_base::{Result, invalid};
+use tfcore_framework::Role;
 
 use crate::Graph;
 use crate::copy::in_order;
@@ -62,8 +63,8 @@ impl Loop {
     /// `InvalidArgument` if it is not built as loops are.
     pub(crate) fn of_exit(graph: &Graph, exit: NodeId) -> Result<Loop> {
         let find = || {
-            let switch = producer(graph, graph.node(exit), 0, "Switch")?;
-            producer(graph, switch, 1, "LoopCond").map(|condition| condition.id)
+            let switch = producer(graph, graph.node(exit), 0, Role::Switch)?;
+            producer(graph, switch, 1, Role::LoopCond).map(|condition| condition.id)
         };
         let Some(condition) = find() else {
             return Err(invalid!("Exit '{}' leaves no loop", graph.node(exit).name));
@@ -78,7 +79,7 @@ impl Loop {
             by_switch: HashMap::new(),
         };
         for (switch, input) in graph.consumers(condition) {
-            if input == 1 && &*graph.node(switch).op.name == "Switch" {
+            if input == 1 && graph.node(switch).is_switch() {
                 found.add_variable(graph, switch)?;
             }
         }
@@ -90,9 +91,9 @@ impl Loop {
     fn add_variable(&mut self, graph: &Graph, switch: NodeId) -> Result<()> {
         let node = graph.node(switch);
         let find = || {
-            let merge = producer(graph, node, 0, "Merge")?;
-            let enter = producer(graph, merge, 0, "Enter")?;
-            let next = producer(graph, merge, 1, "NextIteration")?;
+            let merge = producer(graph, node, 0, Role::Merge)?;
+            let enter = producer(graph, merge, 0, Role::Enter)?;
+            let next = producer(graph, merge, 1, Role::NextIteration)?;
             Some((enter, next))
         };
         let Some((enter, next)) = find() else {
@@ -103,7 +104,7 @@ impl Loop {
         let exits = graph
             .consumers(OutputRef::new(switch, 0))
             .map(|(consumer, _)| consumer)
-            .filter(|&consumer| &*graph.node(consumer).op.name == "Exit");
+            .filter(|&consumer| graph.node(consumer).is_exit());
         self.by_switch.insert(switch, self.variables.len());
         self.variables.push(LoopVariable {
             first: enter.inputs[0].source,
@@ -181,7 +182,7 @@ impl Loop {
     }
 
     fn is_invariant(&self, node: &Node) -> bool {
-        &*node.op.name == "Enter"
+        node.is_enter()
             && node.attrs.bytes("frame_name").is_ok_and(|frame| frame == self.frame.as_bytes())
             && node.attrs.bool("is_constant").unwrap_or(false)
     }
@@ -193,8 +194,8 @@ impl Loop {
     }
 }
 
-/// The node that computes an input, if it is of the op.
-fn producer<'g>(graph: &'g Graph, node: &Node, input: usize, op: &str) -> Option<&'g Arc<Node>> {
+/// The node that computes an input, if it has the role.
+fn producer<'g>(graph: &'g Graph, node: &Node, input: usize, role: Role) -> Option<&'g Arc<Node>> {
     let found = graph.node(node.inputs.get(input)?.source.node);
-    (&*found.op.name == op).then_some(found)
+    (found.role() == role).then_some(found)
 }

@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use tfcore_base::{DType, Result, internal, invalid, out_of_range};
-use tfcore_framework::{AttrValue, ShapeAndType, shape_from_proto, shape_ops, shape_to_proto};
+use tfcore_framework::{
+    AttrValue, Role, ShapeAndType, shape_from_proto, shape_ops, shape_to_proto,
+};
 use tfcore_proto::{self as proto, cpp_shape_inference_result as inference};
 use tfcore_tensor::PartialShape;
 
@@ -106,7 +108,7 @@ impl Graph {
     pub fn add_while_input(&mut self, id: NodeId, source: OutputRef) -> Result<()> {
         self.output_dtype(source)?;
         let node = self.node(id);
-        if !matches!(&*node.op.name, "While" | "StatelessWhile") {
+        if node.role() != Role::While {
             return Err(internal!(
                 "dst argument to AddWhileEdgeHack should be a While op, got: {}",
                 node.name

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tfcore_base::DType;
-use tfcore_framework::{Attrs, OpDef, ShapeFn};
+use tfcore_framework::{Attrs, OpDef, Role, ShapeFn};
 use tfcore_proto as proto;
 
 use crate::Name;
@@ -127,13 +127,38 @@ impl Node {
         self.output_dtypes.len()
     }
 
-    /// Whether values travel back along this node's output to a Merge.
-    pub fn is_next_iteration(&self) -> bool {
-        matches!(&*self.op.name, "NextIteration" | "RefNextIteration")
+    /// The part that the node's op plays in the graph.
+    pub fn role(&self) -> Role {
+        self.op.role
+    }
+
+    pub fn is_switch(&self) -> bool {
+        self.op.role == Role::Switch
     }
 
     pub fn is_merge(&self) -> bool {
-        matches!(&*self.op.name, "Merge" | "RefMerge" | "_XlaMerge")
+        self.op.role.is_merge()
+    }
+
+    pub fn is_enter(&self) -> bool {
+        self.op.role == Role::Enter
+    }
+
+    pub fn is_exit(&self) -> bool {
+        self.op.role == Role::Exit
+    }
+
+    /// True if values travel back along this node's output to a Merge.
+    pub fn is_next_iteration(&self) -> bool {
+        self.op.role == Role::NextIteration
+    }
+
+    pub fn is_loop_cond(&self) -> bool {
+        self.op.role == Role::LoopCond
+    }
+
+    pub fn is_const(&self) -> bool {
+        self.op.role == Role::Const
     }
 
     /// The node as messages show it: `{{node x}} = AddV2[T=DT_FLOAT](a, b)`; `input_name` names the input

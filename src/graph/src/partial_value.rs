@@ -1,7 +1,7 @@
 //! The parts of shape-like vectors that constants and static shapes tell before the run.
 
 use tfcore_base::{DType, Result};
-use tfcore_framework::shape_from_tensor;
+use tfcore_framework::{Role, shape_from_tensor};
 use tfcore_tensor::{Dim, MAX_RANK, PartialShape};
 
 use crate::Graph;
@@ -51,22 +51,22 @@ impl Search<'_> {
         }
         let node = graph.node(output.node);
         let input = |index: usize| node.inputs[index].source;
-        match &*node.op.name {
-            "Shape" => Ok(Some(graph.shape(input(0))?.clone())),
-            "ShapeN" => match node.inputs.get(output.port()) {
+        match node.role() {
+            Role::Shape => Ok(Some(graph.shape(input(0))?.clone())),
+            Role::ShapeN => match node.inputs.get(output.port()) {
                 Some(edge) => Ok(Some(graph.shape(edge.source)?.clone())),
                 None => Ok(None),
             },
-            "Identity" | "StopGradient" => self.partial_value(input(0)),
-            "Cast" => match self.partial_value(input(0))? {
+            Role::Identity | Role::StopGradient => self.partial_value(input(0)),
+            Role::Cast => match self.partial_value(input(0))? {
                 Some(shape) if node.attrs.dtype("DstT").is_ok_and(|dtype| dtype.is_integer()) => {
                     Ok(Some(shape))
                 }
                 _ => Ok(None),
             },
-            "Pack" => self.pack_value(node),
-            "Concat" | "ConcatV2" => self.concat_value(node),
-            "StridedSlice" => self.strided_slice_value(node),
+            Role::Pack => self.pack_value(node),
+            Role::Concat | Role::ConcatV2 => self.concat_value(node),
+            Role::StridedSlice => self.strided_slice_value(node),
             _ => Ok(None),
         }
     }
@@ -95,7 +95,7 @@ impl Search<'_> {
             return Ok(tensor.to_i64s()?.first().map(|&value| Dim::new(value)));
         }
         let node = graph.node(output.node);
-        if &*node.op.name != "StridedSlice" || node.attrs.int("shrink_axis_mask")? != 1 {
+        if node.role() != Role::StridedSlice || node.attrs.int("shrink_axis_mask")? != 1 {
             return Ok(None);
         }
         let Some(vector) = self.partial_value(node.inputs[0].source)? else {
@@ -114,8 +114,8 @@ impl Search<'_> {
 
     fn concat_value(&mut self, node: &Node) -> Result<Option<PartialShape>> {
         let graph = self.graph;
-        let parts = match &*node.op.name {
-            "Concat" => 1..node.inputs.len(),
+        let parts = match node.role() {
+            Role::Concat => 1..node.inputs.len(),
             _ => 0..node.inputs.len() - 1,
         };
         if parts.len() > MAX_VISITS {

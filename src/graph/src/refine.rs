@@ -1,4 +1,4 @@
-//! Shape refinement: runs the shape function of each node that is added.
+//! Shape refinement: runs the shape function of a node. Calls are looked into by `call_shapes.rs`.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -8,25 +8,11 @@ use tfcore_framework::{HandleData, InferenceContext, Operands};
 use tfcore_tensor::{Dim, PartialShape, Tensor};
 
 use crate::Graph;
-use crate::call_shapes::callee;
-use crate::fold::NodeOperands;
 use crate::graph::OutputInfo;
 use crate::node::{Node, NodeId, OutputRef, SOURCE};
+use crate::operands::NodeOperands;
 
-/// What is known of the outputs of a node whose inputs are in the graph.
-///
-/// # Errors
-/// `InvalidArgument` with the node and its input shapes behind the shape function's own message.
-pub(crate) fn infer(graph: &Graph, node: &Node) -> Result<SmallVec<[OutputInfo; 1]>> {
-    match callee(graph.library(), node) {
-        Some((function, attrs)) => match graph.calls() {
-            Some(calls) => calls.infer(graph, node, &function, attrs),
-            None => Ok(unknown_outputs(node)),
-        },
-        None => run_shape_fn(graph, node),
-    }
-}
-
+/// Outputs of which nothing is known.
 pub(crate) fn unknown_outputs(node: &Node) -> SmallVec<[OutputInfo; 1]> {
     let unknown = OutputInfo { shape: PartialShape::unknown(), handle: None };
     SmallVec::from_elem(unknown, node.num_outputs())
@@ -37,7 +23,10 @@ pub(crate) fn is_back_edge(node: &Node, source: OutputRef) -> bool {
     source.node == SOURCE || (source.node >= node.id && node.is_merge())
 }
 
-/// What the shape function of a node's op says.
+/// The outputs of a node by the shape function of its op.
+///
+/// # Errors
+/// `InvalidArgument` with the node and its input shapes behind the shape function's own message.
 pub(crate) fn run_shape_fn(graph: &Graph, node: &Node) -> Result<SmallVec<[OutputInfo; 1]>> {
     let Some(shape_fn) = &node.shape_fn else {
         if graph.requires_shape_fns() && !is_known_to_reference(graph, node) {

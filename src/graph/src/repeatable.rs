@@ -3,24 +3,10 @@
 use std::collections::HashSet;
 
 use tfcore_base::{Result, unimplemented_error};
-use tfcore_framework::{AttrList, AttrValue, OpDef};
+use tfcore_framework::{AttrList, AttrValue, OpDef, Role};
 
-use crate::library::FunctionLibrary;
 use crate::node::{Node, NodeId};
 use crate::{Graph, OutputRef};
-
-/// Ops that have a state and leave it as it is.
-const READ_ONLY: [&str; 6] = [
-    "Assert",
-    "ReadVariableOp",
-    "ResourceGather",
-    "ResourceGatherNd",
-    "VarHandleOp",
-    "VariableShape",
-];
-
-/// Ops that have a state if the functions that they call have one.
-const CALLS: [&str; 5] = ["Case", "If", "StatefulPartitionedCall", "SymbolicGradient", "While"];
 
 /// Checks that some nodes of the body of `function` give the same values again and change nothing.
 ///
@@ -36,7 +22,7 @@ pub(crate) fn check_repeatable(function: &str, body: &Graph, nodes: &[NodeId]) -
                 node.name
             ));
         }
-        if &*node.op.name == "ReadVariableOp"
+        if node.role() == Role::ReadVariable
             && let Some(writer) = writer(body, node.inputs[0].source)
         {
             return Err(unimplemented_error!(
@@ -52,14 +38,14 @@ pub(crate) fn check_repeatable(function: &str, body: &Graph, nodes: &[NodeId]) -
 /// A node of the body that may change a variable.
 fn writer(body: &Graph, variable: OutputRef) -> Option<&Node> {
     let consumers = body.consumers(variable).map(|(id, _)| &**body.node(id));
-    consumers.filter(|node| &*node.op.name != "_Retval").find(|node| !is_repeatable(body, node))
+    consumers.filter(|node| node.role() != Role::Retval).find(|node| !is_repeatable(body, node))
 }
 
 /// Whether a node, and all that it calls, may run again.
 fn is_repeatable(body: &Graph, node: &Node) -> bool {
     let library = body.library();
     let mut calls = Called::default();
-    if !calls.add(library, &node.op, node.attrs.iter().map(|(_, value)| value)) {
+    if !calls.add(&node.op, node.attrs.iter().map(|(_, value)| value)) {
         return false;
     }
     while let Some(name) = calls.next.pop() {
@@ -71,7 +57,7 @@ fn is_repeatable(body: &Graph, node: &Node) -> bool {
             let Some(op) = body.find_op(&node.op) else {
                 continue;
             };
-            if !calls.add(library, &op, attrs.iter()) {
+            if !calls.add(&op, attrs.iter()) {
                 return false;
             }
         }
@@ -89,12 +75,7 @@ struct Called {
 
 impl Called {
     /// Notes what a node calls; false if its op has a state of its own.
-    fn add<'a>(
-        &mut self,
-        library: &FunctionLibrary,
-        op: &OpDef,
-        attrs: impl Iterator<Item = &'a AttrValue>,
-    ) -> bool {
+    fn add<'a>(&mut self, op: &OpDef, attrs: impl Iterator<Item = &'a AttrValue>) -> bool {
         for value in attrs {
             match value {
                 AttrValue::Func(func) => self.call(&func.name),
@@ -106,12 +87,10 @@ impl Called {
                 _ => {}
             }
         }
-        let name = &*op.name;
-        let is_function = library.get(name).is_some();
-        if is_function {
-            self.call(name);
+        if op.role == Role::Function {
+            self.call(&op.name);
         }
-        !op.is_stateful || is_function || READ_ONLY.contains(&name) || CALLS.contains(&name)
+        !op.is_stateful || op.role.calls_functions() || op.role.only_reads_state()
     }
 
     fn call(&mut self, name: &str) {

@@ -1,10 +1,17 @@
 //! The rules that every node obeys, however it gets into a graph: names, attributes, input types.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use tfcore_base::{DType, Result, invalid, unimplemented_error};
+use tfcore_framework::log::{self, Severity};
 use tfcore_framework::{Attrs, OpDef};
 
+/// The least time between two reports of unknown attributes.
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+
 /// Checks the attributes of a node against its op's definition. Attributes that the definition lacks
-/// are allowed.
+/// are allowed, and reported to the log unless they begin with an underscore.
 ///
 /// # Errors
 /// `InvalidArgument` for a missing attribute, or one of wrong type or value.
@@ -21,6 +28,7 @@ pub(crate) fn check_attrs(name: &str, op: &OpDef, attrs: &Attrs) -> Result<()> {
         }
     }
     if missing.is_empty() {
+        report_unknown(name, op, attrs);
         return Ok(());
     }
     missing.sort();
@@ -29,6 +37,26 @@ pub(crate) fn check_attrs(name: &str, op: &OpDef, attrs: &Attrs) -> Result<()> {
         "NodeDef missing attr{plural} {} from {op}; NodeDef: {{{{node {name}}}}}",
         missing.join(", ")
     ))
+}
+
+/// Reports an attribute that the op does not define, at most once in five seconds.
+fn report_unknown(node: &str, op: &OpDef, attrs: &Attrs) {
+    static LAST: Mutex<Option<Instant>> = Mutex::new(None);
+    let is_unknown = |name: &str| !name.starts_with('_') && op.attr(name).is_none();
+    let Some((attr, _)) = attrs.iter().find(|(name, _)| is_unknown(name)) else {
+        return;
+    };
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if last.is_none_or(|last| last.elapsed() >= REPORT_INTERVAL) {
+        *last = Some(Instant::now());
+        drop(last);
+        let message = format!(
+            "NodeDef mentions attribute {attr} which is not in the op definition: {op} This may be expected if \
+             your graph generating binary is newer  than this binary. Unknown attributes will be ignored. NodeDef: \
+             {{{{node {node}}}}}"
+        );
+        log::report(Severity::Error, &message);
+    }
 }
 
 /// Checks the number of data inputs of a node.
@@ -83,16 +111,17 @@ pub(crate) fn unknown_op(op: &str) -> String {
     )
 }
 
-/// Whether a GraphDef may call a node so: `[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*`. Internal nodes may begin with
-/// an underscore.
+/// True if a node of a GraphDef may have this name: one or more pieces `[A-Za-z0-9.][A-Za-z0-9_./-]*` with `>` between them. The names
+/// of internal nodes may begin with an underscore.
 pub fn is_valid_node_name(name: &str, allow_internal: bool) -> bool {
-    let mut bytes = name.bytes();
-    let first = |b: u8| b.is_ascii_alphanumeric() || b == b'.' || (allow_internal && b == b'_');
-    bytes.next().is_some_and(first) && bytes.all(is_name_byte)
-}
-
-fn is_name_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'\\' | b'/' | b'>' | b'-')
+    let is_first = |b: u8| b.is_ascii_alphanumeric() || b == b'.';
+    let is_other = |b: u8| is_first(b) || matches!(b, b'_' | b'/' | b'-');
+    name.split('>').enumerate().all(|(index, piece)| {
+        let mut bytes = piece.bytes();
+        let may_be_internal = allow_internal && index == 0;
+        bytes.next().is_some_and(|b| is_first(b) || (may_be_internal && b == b'_'))
+            && bytes.all(is_other)
+    })
 }
 
 #[cfg(test)]
@@ -103,7 +132,13 @@ mod tests {
     fn node_names() {
         let cases = [
             ("a", true),
-            (".x/y-z_0>1\\", true),
+            (".x/y-z_0>1", true),
+            ("a>b>.c_/-", true),
+            ("a\\b", false),
+            ("a>", false),
+            ("a>>b", false),
+            ("a>_b", false),
+            ("a>/b", false),
             ("9", true),
             ("a//b/", true),
             ("", false),

@@ -11,10 +11,9 @@ use tfcore_base::{DType, Result, invalid, unimplemented_error};
 use tfcore_framework::{AttrList, AttrValue, Func, Gradients, Operand, Output};
 use tfcore_tensor::{PartialShape, Tensor};
 
-use crate::call_gradients::inputs_of;
-use crate::function_gradient::{GradientFunction, Wanted, func_attr, has_gradient};
-use crate::gradients::{Scope, to_ref};
-use crate::instantiate::FunctionBody;
+use crate::function_gradient::Wanted;
+use crate::gradient_scope::{GradientFunction, Scope, func_attr, has_gradient, inputs_of, to_ref};
+use crate::graph::FunctionBody;
 use crate::node::{Node, NodeId, OutputRef};
 use crate::reach::{reach, readers};
 use crate::repeatable::check_repeatable;

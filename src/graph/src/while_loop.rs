@@ -76,8 +76,7 @@ impl Graph {
 }
 
 fn is_enter_of(node: &crate::Node, frame: &str) -> bool {
-    &*node.op.name == "Enter"
-        && node.attrs.bytes("frame_name").is_ok_and(|name| name == frame.as_bytes())
+    node.is_enter() && node.attrs.bytes("frame_name").is_ok_and(|name| name == frame.as_bytes())
 }
 
 fn build(

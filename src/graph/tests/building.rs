@@ -1,6 +1,7 @@
 //! Building and importing: attributes are inferred, names made unique, and what fails leaves no trace.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use tfcore_base::{Code, DType};
 use tfcore_framework::{AttrValue, Registry};
@@ -121,6 +122,25 @@ fn a_failed_import_leaves_the_graph_as_it_was() {
     }
     graph.import(graph_def(&["a = Neg(in)", "s/p = Placeholder()"]), &options).unwrap();
     assert_eq!((graph.consumers(x).count(), graph.control_outputs(x.node).count()), (1, 2));
+}
+
+#[test]
+fn many_control_inputs_are_added_in_linear_time() {
+    let mut graph = Graph::new(Arc::new(Registry::new()));
+    let first = op("NoOp", "first", &[]).finish(&mut graph).unwrap();
+    let ids: Vec<NodeId> = (0..200_000)
+        .map(|i| op("NoOp", &format!("n{i}"), &[]).finish(&mut graph).unwrap())
+        .collect();
+    let begin = Instant::now();
+    let mut last = op("NoOp", "last", &[]);
+    ids.iter().for_each(|&id| last.add_control_input(id));
+    // One that comes twice counts once, where it came first.
+    last.add_control_input(ids[7]);
+    last.add_control_input(first);
+    let last = last.finish(&mut graph).unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    let found = &graph.node(last).control_inputs;
+    assert_eq!((found.len(), found[7], found[200_000]), (200_001, ids[7], first));
 }
 
 #[test]

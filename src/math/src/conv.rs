@@ -1,31 +1,46 @@
-//! Two-dimensional convolutions over NHWC images with HWIO filters, and their gradients.
+//! Convolutions over images with channels last, and their gradients.
 //!
-//! A convolution is a matrix product whose left side, the patches under the filter, is never laid out whole:
-//! it is gathered a tile of output pixels at a time, into scratch that stays in cache. Where the patches lie
-//! in the input as they are (1x1 filters, filters as large as the image) the product runs on the input itself.
+//! There are four ways, chosen by shape and type:
+//! * a matrix product, if patches lie in the input as they are (1x1 filters, filters as large as the image);
+//! * [`tiles`]: the micro-kernels of products on the input as it lies, row by row ([`filter_gradient`] for the filter's);
+//! * [`channelwise`]: lanes that are channels, for depthwise convolutions and groups of few channels;
+//! * [`gathered`]: products with patches that are copied, for what remains.
 //!
+//! Padding counts as zeros that are multiplied like other elements, so that a filter's NaN and infinities reach the output.
 //! Half types are summed in f32 and rounded once per output.
 
-use std::ops::Range;
+use crate::gemm::{Finish, MatMut, MatRef, MatmulElem, Real, matmul};
+use crate::pool::Parallel;
+use crate::wide::Widen;
 
-use crate::gemm::{MatMut, MatRef, MatmulElem, matmul};
-use crate::pool::{Parallel, par_chunks_mut};
-use crate::wide::{Sum, Widen};
-
+mod channelwise;
 mod depthwise;
+mod filter_gradient;
+mod gathered;
+mod pass;
+pub(crate) mod strip;
+mod tiles;
 
+use channelwise::Spread;
 pub use depthwise::{
     depthwise_conv2d, depthwise_conv2d_backprop_filter, depthwise_conv2d_backprop_input,
 };
+use filter_gradient::Groups;
+use pass::{Axis, Extents, Pass};
+use tiles::Filter;
 
-/// Multiplications that are worth a thread of their own.
-const FLOPS_PER_CHUNK: usize = 1 << 17;
-
-/// Elements of a tile of patches: as many as the second cache holds, more where that would be but a few pixels, since
+/// Elements of a tile of patches: as many as the second cache holds, more if that would be but a few pixels, since
 /// the product reads the whole filter for each tile.
 const TILE: usize = 1 << 16;
 const LARGEST_TILE: usize = 1 << 22;
 const PIXELS: usize = 128;
+
+/// Pixels of an output row below which patches are gathered.
+const NARROW: usize = 4;
+
+/// Output channels of a group below which, and input channels up to which, lanes are channels.
+const FEW_OUT: usize = 8;
+const FEW_IN: usize = 16;
 
 /// Extents of a convolution: input [batch, in_h, in_w, in_c], filter [filter_h, filter_w, in_c / groups, out_c],
 /// output [batch, out_h, out_w, out_c].
@@ -153,8 +168,103 @@ fn input_position(
     position.checked_sub(pad).filter(|&p| p < extent)
 }
 
+/// An element type with convolutions: the floats and i32.
+pub trait ConvElem: Widen + MatmulElem {
+    #[doc(hidden)]
+    fn forward(
+        par: Parallel,
+        g: &Conv2dGeometry,
+        input: &[Self],
+        filter: &[Self],
+        out: &mut [Self],
+    ) {
+        gathered::conv2d(par, g, input, filter, out);
+    }
+
+    #[doc(hidden)]
+    fn input_gradient(
+        par: Parallel,
+        g: &Conv2dGeometry,
+        filter: &[Self],
+        gradient: &[Self],
+        out: &mut [Self],
+    ) {
+        gathered::conv2d_backprop_input(par, g, filter, gradient, out);
+    }
+
+    #[doc(hidden)]
+    fn filter_gradient(
+        par: Parallel,
+        g: &Conv2dGeometry,
+        input: &[Self],
+        gradient: &[Self],
+        out: &mut [Self],
+    ) {
+        gathered::conv2d_backprop_filter(par, g, input, gradient, out);
+    }
+
+    #[doc(hidden)]
+    fn depthwise(
+        par: Parallel,
+        g: &Conv2dGeometry,
+        input: &[Self],
+        filter: &[Self],
+        out: &mut [Self],
+    ) {
+        let (input, filter) = (&*Self::widen(input), &*Self::widen(filter));
+        Self::write_wide(out, |out| depthwise::far(par, g, input, filter, out));
+    }
+
+    #[doc(hidden)]
+    fn depthwise_input_gradient(
+        par: Parallel,
+        g: &Conv2dGeometry,
+        filter: &[Self],
+        gradient: &[Self],
+        out: &mut [Self],
+    ) {
+        let (filter, gradient) = (&*Self::widen(filter), &*Self::widen(gradient));
+        Self::write_wide(out, |out| depthwise::far_input(par, g, filter, gradient, out));
+    }
+}
+
+impl ConvElem for i32 {}
+
+macro_rules! float {
+    ($($t:ty)*) => {$(
+        impl ConvElem for $t {
+            fn forward(par: Parallel, g: &Conv2dGeometry, x: &[$t], w: &[$t], out: &mut [$t]) {
+                forward(par, g, x, w, out);
+            }
+
+            fn input_gradient(par: Parallel, g: &Conv2dGeometry, w: &[$t], dy: &[$t], out: &mut [$t]) {
+                input_gradient(par, g, w, dy, out);
+            }
+
+            fn filter_gradient(par: Parallel, g: &Conv2dGeometry, x: &[$t], dy: &[$t], out: &mut [$t]) {
+                filter_gradient(par, g, x, dy, out);
+            }
+
+            fn depthwise(par: Parallel, g: &Conv2dGeometry, x: &[$t], w: &[$t], out: &mut [$t]) {
+                depthwise::forward(par, g, x, w, out);
+            }
+
+            fn depthwise_input_gradient(
+                par: Parallel,
+                g: &Conv2dGeometry,
+                w: &[$t],
+                dy: &[$t],
+                out: &mut [$t],
+            ) {
+                depthwise::input_gradient(par, g, w, dy, out);
+            }
+        }
+    )*};
+}
+float!(f32 f64 half::f16 half::bf16);
+
 /// Writes the convolution of `input` with `filter` to `output`.
-pub fn conv2d<T: MatmulElem>(
+pub fn conv2d<T: ConvElem>(
     par: Parallel,
     g: &Conv2dGeometry,
     input: &[T],
@@ -166,38 +276,11 @@ pub fn conv2d<T: MatmulElem>(
         let (a, b) = (MatRef::new(input, depth, 1), MatRef::new(filter, g.out_c, 1));
         return matmul(par, rows, g.out_c, depth, a, b, MatMut::new(output, g.out_c, 1), false);
     }
-    let (group_in, group_out) = (g.group_in(), g.group_out());
-    let width = g.cells() * group_in;
-    let tile = g.tile(width);
-    let grain = FLOPS_PER_CHUNK / (width * g.out_c).max(1);
-    par_chunks_mut(par, output, g.out_c, grain.max(16) * g.out_c, &|start, piece| {
-        let first = start / g.out_c;
-        let mut patches = vec![T::ZERO; tile * width];
-        for (i, out) in piece.chunks_mut(tile * g.out_c).enumerate() {
-            let pixels = first + i * tile..first + i * tile + out.len() / g.out_c;
-            let rows = pixels.len();
-            for group in 0..g.groups {
-                let patches = &mut patches[..rows * width];
-                gather(g, input, pixels.clone(), 0..g.cells(), group, patches);
-                let b = MatRef::new(&filter[group * group_out..], g.out_c, 1);
-                let c = MatMut::new(&mut out[group * group_out..], g.out_c, 1);
-                matmul(
-                    Parallel::SERIAL,
-                    rows,
-                    group_out,
-                    width,
-                    MatRef::new(patches, width, 1),
-                    b,
-                    c,
-                    false,
-                );
-            }
-        }
-    });
+    T::forward(par, g, input, filter, output);
 }
 
 /// Writes the gradient with respect to the input, given the gradient `out_backprop` with respect to the output.
-pub fn conv2d_backprop_input<T: Widen>(
+pub fn conv2d_backprop_input<T: ConvElem>(
     par: Parallel,
     g: &Conv2dGeometry,
     filter: &[T],
@@ -205,98 +288,18 @@ pub fn conv2d_backprop_input<T: Widen>(
     in_backprop: &mut [T],
 ) {
     g.check(in_backprop.len(), filter.len(), out_backprop.len());
-    if filter.is_empty() {
-        return T::write_wide(in_backprop, |c| c.fill(T::Wide::ZERO));
+    if filter.is_empty() || out_backprop.is_empty() {
+        return in_backprop.fill(T::ZERO);
     }
-    let filter = &*T::widen(filter);
     if let Some([rows, depth]) = g.as_product() {
-        let a = T::widen(out_backprop);
-        let (a, b) = (MatRef::new(&a, g.out_c, 1), MatRef::new(filter, 1, g.out_c));
-        return T::write_wide(in_backprop, |c| {
-            matmul(par, rows, depth, g.out_c, a, b, MatMut::new(c, depth, 1), false);
-        });
+        let (a, b) = (MatRef::new(out_backprop, g.out_c, 1), MatRef::new(filter, 1, g.out_c));
+        return matmul(par, rows, depth, g.out_c, a, b, MatMut::new(in_backprop, depth, 1), false);
     }
-    // A thread owns a band of input rows and recomputes the patches that straddle its edges, so bands are to be several filters high.
-    let row_len = g.in_w * g.in_c;
-    let reach = (g.filter_h.max(1) - 1).saturating_mul(g.dilation_h);
-    let grain = reach.saturating_add(1).saturating_mul(8).saturating_mul(row_len);
-    par_chunks_mut(par, in_backprop, row_len, grain, &|start, piece| {
-        T::write_wide(piece, |piece| {
-            piece.fill(T::Wide::ZERO);
-            let mut scratch = vec![];
-            let (mut row, mut rest) = (start / row_len.max(1), piece);
-            while !rest.is_empty() {
-                let (image, top) = (row / g.in_h, row % g.in_h);
-                let height = (g.in_h - top).min(rest.len() / row_len);
-                let (band, below) = rest.split_at_mut(height * row_len);
-                backprop_band(g, filter, out_backprop, image, top, band, &mut scratch);
-                (row, rest) = (row + height, below);
-            }
-        });
-    });
-}
-
-/// Adds to `band`, the rows of `image` from `top` on, what the output pixels whose patches reach it have to give.
-fn backprop_band<T: Widen>(
-    g: &Conv2dGeometry,
-    filter: &[T::Wide],
-    out_backprop: &[T],
-    image: usize,
-    top: usize,
-    band: &mut [T::Wide],
-    patches: &mut Vec<T::Wide>,
-) {
-    let row_len = g.in_w * g.in_c;
-    let rows = top..top + band.len() / row_len;
-    let reach = g.filter_h.saturating_sub(1).saturating_mul(g.dilation_h);
-    let first = (top + g.pad_top).saturating_sub(reach).div_ceil(g.stride_h).min(g.out_h);
-    let end = ((rows.end - 1 + g.pad_top) / g.stride_h + 1).clamp(first, g.out_h);
-    let (group_in, group_out) = (g.group_in(), g.group_out());
-    let width = g.cells() * group_in;
-    let tile = g.tile(width);
-    patches.resize(tile * width, T::Wide::ZERO);
-    let base = image * g.out_h;
-    let pixels = (base + first) * g.out_w..(base + end) * g.out_w;
-    for start in pixels.clone().step_by(tile) {
-        let pixels = start..pixels.end.min(start + tile);
-        let gradient = T::widen(&out_backprop[pixels.start * g.out_c..pixels.end * g.out_c]);
-        for group in 0..g.groups {
-            let a = MatRef::new(&gradient[group * group_out..], g.out_c, 1);
-            let b = MatRef::new(&filter[group * group_out..], 1, g.out_c);
-            let patches = &mut patches[..pixels.len() * width];
-            matmul(
-                Parallel::SERIAL,
-                pixels.len(),
-                width,
-                group_out,
-                a,
-                b,
-                MatMut::new(patches, width, 1),
-                false,
-            );
-            for (pixel, patch) in pixels.clone().zip(patches.chunks_exact(width)) {
-                let [_, oh, ow] = g.place(pixel);
-                for (cell, values) in patch.chunks_exact(group_in).enumerate() {
-                    let Some(ih) =
-                        g.input_row(oh, cell / g.filter_w).filter(|ih| rows.contains(ih))
-                    else {
-                        continue;
-                    };
-                    let Some(iw) = g.input_col(ow, cell % g.filter_w) else {
-                        continue;
-                    };
-                    let at = (ih - top) * row_len + iw * g.in_c + group * group_in;
-                    for (sum, &v) in band[at..at + group_in].iter_mut().zip(values) {
-                        *sum = sum.add(v);
-                    }
-                }
-            }
-        }
-    }
+    T::input_gradient(par, g, filter, out_backprop, in_backprop);
 }
 
 /// Writes the gradient with respect to the filter, given the gradient `out_backprop` with respect to the output.
-pub fn conv2d_backprop_filter<T: Widen + MatmulElem>(
+pub fn conv2d_backprop_filter<T: ConvElem>(
     par: Parallel,
     g: &Conv2dGeometry,
     input: &[T],
@@ -304,95 +307,177 @@ pub fn conv2d_backprop_filter<T: Widen + MatmulElem>(
     filter_backprop: &mut [T],
 ) {
     g.check(input.len(), filter_backprop.len(), out_backprop.len());
-    let gradient = &*T::widen(out_backprop);
-    if let Some([rows, depth]) = g.as_product() {
-        let a = T::widen(input);
-        let (a, b) = (MatRef::new(&a, 1, depth), MatRef::new(gradient, g.out_c, 1));
-        return T::write_wide(filter_backprop, |c| {
-            matmul(par, depth, g.out_c, rows, a, b, MatMut::new(c, g.out_c, 1), false);
-        });
+    if input.is_empty() || out_backprop.is_empty() {
+        return filter_backprop.fill(T::ZERO);
     }
-    // A thread owns some cells of the filter, gathers the pixels under those alone, and so repeats nobody's work.
-    let (group_in, group_out) = (g.group_in(), g.group_out());
-    let cell_len = group_in * g.out_c;
-    let grain = 64usize.div_ceil(group_in.max(1)) * cell_len;
-    let inner =
-        if filter_backprop.len() / grain.max(1) < par.threads() { par } else { Parallel::SERIAL };
-    par_chunks_mut(par, filter_backprop, cell_len, grain, &|start, piece| {
-        T::write_wide(piece, |piece| {
-            piece.fill(T::Wide::ZERO);
-            let cells = start / cell_len..(start + piece.len()) / cell_len;
-            let width = cells.len() * group_in;
-            let tile = g.tile(width);
-            let mut patches = vec![T::ZERO; tile * width];
-            for first in (0..g.pixels()).step_by(tile) {
-                let pixels = first..g.pixels().min(first + tile);
-                let rows = pixels.len();
-                for group in 0..g.groups {
-                    let patches = &mut patches[..rows * width];
-                    gather(g, input, pixels.clone(), cells.clone(), group, patches);
-                    let patches = T::widen(patches);
-                    let b =
-                        MatRef::new(&gradient[first * g.out_c + group * group_out..], g.out_c, 1);
-                    let c = MatMut::new(&mut piece[group * group_out..], g.out_c, 1);
-                    matmul(
-                        inner,
-                        width,
-                        group_out,
-                        rows,
-                        MatRef::new(&patches, 1, width),
-                        b,
-                        c,
-                        true,
-                    );
-                }
+    if let Some([rows, depth]) = g.as_product() {
+        let (a, b) = (MatRef::new(input, 1, depth), MatRef::new(out_backprop, g.out_c, 1));
+        let c = MatMut::new(filter_backprop, g.out_c, 1);
+        return matmul(par, depth, g.out_c, rows, a, b, c, false);
+    }
+    T::filter_gradient(par, g, input, out_backprop, filter_backprop);
+}
+
+impl Conv2dGeometry {
+    /// The extents along rows and along columns.
+    fn extents(&self) -> [Extents; 2] {
+        [
+            Extents {
+                input: self.in_h,
+                filter: self.filter_h,
+                output: self.out_h,
+                stride: self.stride_h,
+                dilation: self.dilation_h,
+                pad: self.pad_top,
+            },
+            Extents {
+                input: self.in_w,
+                filter: self.filter_w,
+                output: self.out_w,
+                stride: self.stride_w,
+                dilation: self.dilation_w,
+                pad: self.pad_left,
+            },
+        ]
+    }
+
+    /// The pass of the convolution, if its padding is in proportion to the image.
+    fn forward_pass(&self) -> Option<Pass> {
+        let [h, w] = self.extents();
+        let pass = Pass {
+            batch: self.batch,
+            d: Axis::single(),
+            h: h.forward(),
+            w: w.forward(),
+            channels: self.in_c,
+            out: [1, self.out_h, self.out_w],
+        };
+        (pass.h.is_sensible() && pass.w.is_sensible()).then_some(pass)
+    }
+
+    /// The passes of the gradient with respect to the input, if padding is in proportion to the image.
+    fn backward_passes(&self) -> Option<Vec<Pass>> {
+        let [h, w] = self.extents();
+        let mut passes = vec![];
+        let columns = w.backward();
+        for h in h.backward() {
+            for w in &columns {
+                passes.push(Pass {
+                    batch: self.batch,
+                    d: Axis::single(),
+                    h: h.clone(),
+                    w: w.clone(),
+                    channels: self.out_c,
+                    out: [1, self.in_h, self.in_w],
+                });
             }
-        });
+        }
+        passes.iter().all(|pass| pass.h.is_sensible() && pass.w.is_sensible()).then_some(passes)
+    }
+}
+
+fn forward<T: Widen + MatmulElem>(
+    par: Parallel,
+    g: &Conv2dGeometry,
+    input: &[T],
+    filter: &[T],
+    out: &mut [T],
+) where
+    T::Wide: Real,
+{
+    let (group_in, group_out) = (g.group_in(), g.group_out());
+    let few = g.groups > 1 && group_out < FEW_OUT && group_in <= FEW_IN;
+    let pass = match g.forward_pass() {
+        Some(pass) if few || g.out_w >= NARROW => pass,
+        _ => return gathered::conv2d(par, g, input, filter, out),
+    };
+    if out.is_empty() {
+        return;
+    }
+    let (input, filter) = (&*T::widen(input), &*T::widen(filter));
+    T::write_wide(out, |out| {
+        if few {
+            let spread = Spread {
+                planes: group_in,
+                channels: g.out_c,
+                expand: Some(&|from, to| {
+                    depthwise::spread(from, to, g.groups, group_in, group_out)
+                }),
+                factors: &|[_, h, w], plane, to| {
+                    let from = ((h * g.filter_w + w) * group_in + plane) * g.out_c;
+                    to.copy_from_slice(&filter[from..from + g.out_c]);
+                },
+            };
+            return channelwise::run(par, &pass, input, &spread, out);
+        }
+        let filter = Filter {
+            data: filter,
+            cell: &|[_, h, w]| (h * g.filter_w + w) * group_in * g.out_c,
+            row: g.out_c,
+            col: 1,
+            groups: g.groups,
+            source_c: group_in,
+            out_c: group_out,
+            group: group_out,
+        };
+        tiles::run(par, &pass, input, &filter, out, None);
     });
 }
 
-/// Lays out the patches under some `cells` of the filter for some output `pixels`: [pixels, cells, channels of the group].
-fn gather<T: MatmulElem>(
+fn input_gradient<T: Widen + MatmulElem>(
+    par: Parallel,
+    g: &Conv2dGeometry,
+    filter: &[T],
+    gradient: &[T],
+    out: &mut [T],
+) where
+    T::Wide: Real,
+{
+    let wide_enough = g.in_w / g.stride_w >= NARROW;
+    // The reference adds nothing for outputs that are not there: no zeros that would make NaN of an infinite filter.
+    let finite = T::widen(filter)
+        .iter()
+        .all(|&v| v * <T::Wide as Finish>::ZERO == <T::Wide as Finish>::ZERO);
+    let passes = match g.backward_passes() {
+        Some(passes) if wide_enough && g.groups == 1 && finite => passes,
+        _ => return gathered::conv2d_backprop_input(par, g, filter, gradient, out),
+    };
+    let (filter, gradient) = (&*T::widen(filter), &*T::widen(gradient));
+    T::write_wide(out, |out| {
+        let filter = Filter {
+            data: filter,
+            cell: &|[_, h, w]| (h * g.filter_w + w) * g.in_c * g.out_c,
+            row: 1,
+            col: g.out_c,
+            groups: 1,
+            source_c: g.out_c,
+            out_c: g.in_c,
+            group: 0,
+        };
+        for pass in &passes {
+            tiles::run(par, pass, gradient, &filter, out, None);
+        }
+    });
+}
+
+fn filter_gradient<T: Widen + MatmulElem>(
+    par: Parallel,
     g: &Conv2dGeometry,
     input: &[T],
-    pixels: Range<usize>,
-    cells: Range<usize>,
-    group: usize,
-    patches: &mut [T],
-) {
-    let channels = g.group_in();
-    // Cells of a filter row that are neighbours in the image as well are copied in one go.
-    let adjacent = g.dilation_w == 1 && channels == g.in_c;
-    for (pixel, patch) in pixels.zip(patches.chunks_exact_mut((cells.len() * channels).max(1))) {
-        let [image, oh, ow] = g.place(pixel);
-        let mut cell = cells.start;
-        while cell < cells.end {
-            let (fh, fw) = (cell / g.filter_w, cell % g.filter_w);
-            let run = if adjacent { (g.filter_w - fw).min(cells.end - cell) } else { 1 };
-            let out = &mut patch[(cell - cells.start) * channels..][..run * channels];
-            match g.input_row(oh, fh) {
-                Some(ih) => {
-                    let row = &input[(image * g.in_h + ih) * g.in_w * g.in_c..][..g.in_w * g.in_c];
-                    let left = ow
-                        .saturating_mul(g.stride_w)
-                        .saturating_add(fw.saturating_mul(g.dilation_w));
-                    // Cells of the run before the image, and cells before its end.
-                    let before = g.pad_left.saturating_sub(left).min(run);
-                    let within = (g.in_w + g.pad_left).saturating_sub(left).clamp(before, run);
-                    out[..before * channels].fill(T::ZERO);
-                    out[within * channels..].fill(T::ZERO);
-                    if before < within {
-                        let from = (left + before - g.pad_left) * g.in_c + group * channels;
-                        let count = (within - before) * channels;
-                        out[before * channels..within * channels]
-                            .copy_from_slice(&row[from..from + count]);
-                    }
-                }
-                None => out.fill(T::ZERO),
-            }
-            cell += run;
-        }
-    }
+    gradient: &[T],
+    out: &mut [T],
+) where
+    T::Wide: Real,
+{
+    let pass = match g.forward_pass() {
+        Some(pass) if g.out_w >= NARROW => pass,
+        _ => return gathered::conv2d_backprop_filter(par, g, input, gradient, out),
+    };
+    let groups = Groups { count: g.groups, source_c: g.group_in(), out_c: g.group_out() };
+    let (input, gradient) = (&*T::widen(input), &*T::widen(gradient));
+    T::write_wide(out, |out| {
+        filter_gradient::run(par, &pass, input, gradient, groups, out);
+    });
 }
 
 #[cfg(test)]

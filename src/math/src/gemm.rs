@@ -1,22 +1,31 @@
-//! Matrix products over strided views: `c = a · b` or `c += a · b`.
+//! Matrix products over strided views: `c = a · b`, `c += a · b`, and `c = f(a · b)` with an [`Epilogue`].
 //!
-//! The door is [`matmul`] and [`matmul_batch`]; what stands behind it is chosen by element type and shape:
-//! the `gemm` crate for squarish f32, f64 and complex products, loops of our own where one side is a vector
-//! (packing would cost more than the product), a conversion to f32 for half types, plain wrapping loops for integers.
+//! [`matmul`] and [`matmul_batch`] multiply what is in memory. [`Packed`] keeps a right operand, usually weights, in the order in
+//! which the kernels read it, and [`product`] multiplies with it: packing costs about as much as multiplying with
+//! ten rows.
 //!
-//! Half types accumulate in f32 and are rounded once. Integer products wrap, as TensorFlow's do.
+//! Floats and complex numbers are multiplied by micro-kernels ([`kernel`]) that are chosen by the machine's instructions; a
+//! complex product is a real one of twice the extents. Half types are widened to f32 and rounded once. Integer products wrap, as
+//! TensorFlow's do.
 
-use half::{bf16, f16};
-use num_complex::Complex;
+use crate::pool::Parallel;
 
-use crate::pool::{Parallel, SharedMut, par_chunks_mut};
-
+pub(crate) mod block;
+mod complex;
+mod epilogue;
 mod half_product;
 mod integer;
-mod vector;
+pub(crate) mod kernel;
+pub(crate) mod pack;
+mod plain;
+mod real;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
-/// Multiplications that are worth a thread of their own.
-const FLOPS_PER_CHUNK: usize = 1 << 17;
+use block::View;
+pub use epilogue::{Activation, Epilogue, Finish};
+use pack::Panels;
+pub(crate) use real::Real;
 
 /// A read-only view of a matrix: element (i, j) is `data[i * row_stride + j * col_stride]`.
 ///
@@ -45,6 +54,11 @@ impl<'a, T> MatRef<'a, T> {
     fn offset(self, offset: usize) -> Self {
         MatRef { data: &self.data[offset..], ..self }
     }
+
+    /// The view as the kernels take it, from this element on.
+    fn view(self, offset: usize) -> View<T> {
+        View { data: self.data[offset..].as_ptr(), row: self.row_stride, col: self.col_stride }
+    }
 }
 
 /// A view to write: element (i, j) is `data[i * row_stride + j * col_stride]`, a place of its own.
@@ -63,12 +77,30 @@ impl<'a, T> MatMut<'a, T> {
 
 /// An element type with a matrix product: the floats, the integers, the complex numbers.
 pub trait MatmulElem: Copy + Send + Sync + 'static {
+    /// The type of the sums that an epilogue gets.
+    type Sum: Copy + Send + Sync + 'static;
+
     #[doc(hidden)]
     const ZERO: Self;
 
-    /// Computes one block on the calling thread. `m`, `n` and `k` are at least 1.
+    /// Computes products of at least one row, column and depth.
     #[doc(hidden)]
-    fn block(size: Size, a: MatRef<Self>, b: MatRef<Self>, c: Out<Self>, accumulate: bool);
+    fn run(par: Parallel, job: &Job<'_, Self>);
+}
+
+/// An element type that can be packed: the floats.
+pub trait PackElem: MatmulElem {
+    #[doc(hidden)]
+    fn pack(par: Parallel, k: usize, n: usize, b: MatRef<Self>) -> AnyPanels;
+}
+
+/// Panels of one of the types that kernels read.
+#[doc(hidden)]
+pub struct AnyPanels(PanelsOf);
+
+enum PanelsOf {
+    F32(Panels<f32>),
+    F64(Panels<f64>),
 }
 
 /// Extents of a product: `[m, k] · [k, n] = [m, n]`.
@@ -80,16 +112,30 @@ pub struct Size {
     pub k: usize,
 }
 
-impl Size {
-    /// The multiplications of a product, saturating.
-    fn work(self) -> usize {
-        self.m.saturating_mul(self.n).saturating_mul(self.k.max(1))
-    }
+/// Products of one size, one for each entry of `offsets`: where its operands and its result begin, in elements.
+#[doc(hidden)]
+pub struct Job<'a, T: MatmulElem> {
+    size: Size,
+    a: MatRef<'a, T>,
+    b: RightOperand<'a, T>,
+    c: Out<T>,
+    offsets: &'a (dyn Fn(usize) -> [usize; 3] + Sync),
+    count: usize,
+    accumulate: bool,
+    epilogue: Option<&'a Epilogue<'a, T::Sum>>,
 }
 
-/// The block of `c` that one thread writes. Rows and columns of blocks interleave in memory, hence no slice.
+/// The right operand of a job.
+#[derive(Clone, Copy)]
+enum RightOperand<'a, T> {
+    Matrix(MatRef<'a, T>),
+    Panels(&'a AnyPanels),
+}
+
+/// The first element of `c`, and its strides. Rows and columns of blocks interleave in memory, hence no slice.
 ///
-/// Invariant: for `i < m` and `j < n` of the block's [`Size`], element (i, j) is valid, initialised, and touched by no other thread.
+/// Invariant: for each product of the job, for `i < m` and `j < n`, element (i, j) is valid, initialised, and touched by no other
+/// thread than the one whose block it is.
 #[doc(hidden)]
 #[derive(Clone, Copy)]
 pub struct Out<T> {
@@ -98,16 +144,22 @@ pub struct Out<T> {
     col_stride: usize,
 }
 
-impl<T: Copy> Out<T> {
-    fn transposed(self) -> Self {
-        Out { row_stride: self.col_stride, col_stride: self.row_stride, ..self }
-    }
+// SAFETY: threads write disjoint blocks.
+unsafe impl<T: Send> Send for Out<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Out<T> {}
 
+impl<T: Copy> Out<T> {
     /// # Safety
-    /// (i, j) lies in the block.
+    /// (i, j) lies in the result.
     unsafe fn at(self, i: usize, j: usize) -> *mut T {
         // SAFETY: the invariant of `Out`.
         unsafe { self.ptr.add(i * self.row_stride + j * self.col_stride) }
+    }
+
+    /// The result that begins `offset` elements later.
+    fn offset(self, offset: usize) -> Self {
+        Out { ptr: self.ptr.wrapping_add(offset), ..self }
     }
 }
 
@@ -124,35 +176,91 @@ pub fn matmul<T: MatmulElem>(
     c: MatMut<T>,
     accumulate: bool,
 ) {
+    check("b", b.data.len(), [k, n], [b.row_stride, b.col_stride]);
+    run_one(par, Size { m, n, k }, a, RightOperand::Matrix(b), c, accumulate, None);
+}
+
+/// `c = epilogue(a · b)`; `a` is [m, k], `b` is [k, n], `c` is [m, n].
+///
+/// Panics as [`matmul`] does, and if an operand of the epilogue is too short.
+pub fn matmul_with<T: MatmulElem>(
+    par: Parallel,
+    m: usize,
+    n: usize,
+    k: usize,
+    a: MatRef<T>,
+    b: MatRef<T>,
+    c: MatMut<T>,
+    epilogue: &Epilogue<T::Sum>,
+) where
+    T::Sum: Finish,
+{
+    epilogue.check(m, n);
+    check("b", b.data.len(), [k, n], [b.row_stride, b.col_stride]);
+    run_one(par, Size { m, n, k }, a, RightOperand::Matrix(b), c, false, Some(epilogue));
+}
+
+/// A right operand in the order in which the kernels read it. It takes as much memory as the operand, twice as much for half
+/// types.
+pub struct Packed<T> {
+    panels: AnyPanels,
+    k: usize,
+    n: usize,
+    element: std::marker::PhantomData<T>,
+}
+
+impl<T: PackElem> Packed<T> {
+    /// Packs `b`, which is [k, n]. Panics if the view is too short for its extents.
+    pub fn new(par: Parallel, k: usize, n: usize, b: MatRef<T>) -> Self {
+        check("b", b.data.len(), [k, n], [b.row_stride, b.col_stride]);
+        Packed { panels: T::pack(par, k, n, b), k, n, element: std::marker::PhantomData }
+    }
+
+    /// Rows and columns.
+    pub fn extents(&self) -> [usize; 2] {
+        [self.k, self.n]
+    }
+}
+
+/// `c = epilogue(a · b)`, where `a` is [m, k], `b` is packed, [k, n], and `c` is [m, n].
+///
+/// Panics as [`matmul`] does, and if an operand of the epilogue is too short.
+pub fn product<T: PackElem>(
+    par: Parallel,
+    m: usize,
+    a: MatRef<T>,
+    b: &Packed<T>,
+    c: MatMut<T>,
+    epilogue: &Epilogue<T::Sum>,
+) where
+    T::Sum: Finish,
+{
+    epilogue.check(m, b.n);
+    let size = Size { m, n: b.n, k: b.k };
+    run_one(par, size, a, RightOperand::Panels(&b.panels), c, false, Some(epilogue));
+}
+
+/// Checks `a` and `c`, and computes one product. `b` is as large as `size` says.
+fn run_one<T: MatmulElem>(
+    par: Parallel,
+    size: Size,
+    a: MatRef<T>,
+    b: RightOperand<T>,
+    c: MatMut<T>,
+    accumulate: bool,
+    epilogue: Option<&Epilogue<T::Sum>>,
+) {
+    let Size { m, n, k } = size;
     if m == 0 || n == 0 {
         return;
     }
     check("a", a.data.len(), [m, k], [a.row_stride, a.col_stride]);
-    check("b", b.data.len(), [k, n], [b.row_stride, b.col_stride]);
     check("c", c.data.len(), [m, n], [c.row_stride, c.col_stride]);
     assert!(distinct([m, n], [c.row_stride, c.col_stride]), "matmul: elements of c overlap");
-    let size = Size { m, n, k };
-    let base = SharedMut(c.data.as_mut_ptr());
-    let (row_stride, col_stride) = (c.row_stride, c.col_stride);
-    for_each_block(par, size, &|row, col, block| {
-        // SAFETY: (row, col) is an element of c, by the checks above.
-        let ptr = unsafe { base.get().add(row * row_stride + col * col_stride) };
-        // The block lies in c, elements of c are distinct and blocks are disjoint: the invariant of `Out`.
-        let out = Out { ptr, row_stride, col_stride };
-        if k == 0 {
-            if !accumulate {
-                fill_zero(block, out);
-            }
-            return;
-        }
-        T::block(
-            block,
-            a.offset(row * a.row_stride),
-            b.offset(col * b.col_stride),
-            out,
-            accumulate,
-        );
-    });
+    // The invariant of `Out` holds by these checks.
+    let (ptr, row_stride, col_stride) = (c.data.as_mut_ptr(), c.row_stride, c.col_stride);
+    let c = Out { ptr, row_stride, col_stride };
+    run_checked(par, &Job { size, a, b, c, offsets: &|_| [0; 3], count: 1, accumulate, epilogue });
 }
 
 /// One product for each batch entry: `c[i] = a[i] · b[i]`, with `c` dense and row major: `[batch, m, n]`.
@@ -174,62 +282,40 @@ pub fn matmul_batch<T: MatmulElem>(
     assert_eq!(batch, b_offsets.len(), "matmul_batch: batches differ");
     let entry = m.checked_mul(n).expect("the extents of c were checked by the caller");
     assert_eq!(Some(c.len()), entry.checked_mul(batch), "matmul_batch: length of c");
-    if entry == 0 {
+    if c.is_empty() {
         return;
     }
-    let one = |par: Parallel, i: usize, c: &mut [T]| {
-        let (a, b) = (a.offset(a_offsets[i]), b.offset(b_offsets[i]));
-        matmul(par, m, n, k, a, b, MatMut::new(c, n, 1), false);
-    };
-    // Whole products per thread, where there are enough of them; else the threads share each product.
-    if batch >= par.threads() {
-        let work = Size { m, n, k }.work();
-        let grain = FLOPS_PER_CHUNK.div_ceil(work).saturating_mul(entry);
-        par_chunks_mut(par, c, entry, grain, &|start, piece| {
-            for (i, c) in piece.chunks_exact_mut(entry).enumerate() {
-                one(Parallel::SERIAL, start / entry + i, c);
-            }
-        });
-    } else {
-        for (i, c) in c.chunks_exact_mut(entry).enumerate() {
-            one(par, i, c);
-        }
-    }
+    let last = |offsets: &[usize]| offsets.iter().copied().max().unwrap_or(0);
+    let behind = |len: usize, offset: usize| len.saturating_sub(offset);
+    check("a", behind(a.data.len(), last(a_offsets)), [m, k], [a.row_stride, a.col_stride]);
+    check("b", behind(b.data.len(), last(b_offsets)), [k, n], [b.row_stride, b.col_stride]);
+    run_checked(
+        par,
+        &Job {
+            size: Size { m, n, k },
+            a,
+            b: RightOperand::Matrix(b),
+            // Entries are disjoint parts of the slice: the invariant of `Out`.
+            c: Out { ptr: c.as_mut_ptr(), row_stride: n, col_stride: 1 },
+            offsets: &|i| [a_offsets[i], b_offsets[i], i * entry],
+            count: batch,
+            accumulate: false,
+            epilogue: None,
+        },
+    );
 }
 
-/// Calls `f(first row, first column, extents)` for blocks that tile an [m, n] result, one block per thread or so.
-fn for_each_block(par: Parallel, size: Size, f: &(dyn Fn(usize, usize, Size) + Sync)) {
-    let Size { m, n, k } = size;
-    let blocks = par.threads().min(size.work() / FLOPS_PER_CHUNK).max(1);
-    // The grid whose blocks are nearest to squares, since a block reads (rows + columns) · k elements. A micro-kernel's
-    // worth of rows and columns is the least that pays.
-    let (most_rows, most_cols) = (m.div_ceil(16).min(blocks), n.div_ceil(16).min(blocks));
-    let grid_rows = (1..=most_rows)
-        .filter(|rows| rows * most_cols >= blocks || *rows == most_rows)
-        .min_by_key(|&rows| {
-            m.div_ceil(rows).saturating_add(n.div_ceil((blocks / rows).clamp(1, most_cols)))
-        })
-        .unwrap_or(1);
-    let grid_cols = (blocks / grid_rows).clamp(1, most_cols);
-    let (rows, cols) = (m.div_ceil(grid_rows), n.div_ceil(grid_cols));
-    par.for_each_chunk(grid_rows * grid_cols, 1, &|indices| {
-        for index in indices {
-            let (row, col) = (index / grid_cols * rows, index % grid_cols * cols);
-            // Rounding up may leave nothing for the last blocks.
-            if row < m && col < n {
-                f(row, col, Size { m: rows.min(m - row), n: cols.min(n - col), k });
-            }
-        }
-    });
-}
-
-fn fill_zero<T: MatmulElem>(size: Size, c: Out<T>) {
-    for i in 0..size.m {
-        for j in 0..size.n {
-            // SAFETY: (i, j) lies in the block.
-            unsafe { *c.at(i, j) = T::ZERO };
-        }
+/// Runs a job whose operands are as large as they have to be. Its result is not empty; its depth may be 0.
+fn run_checked<T: MatmulElem>(par: Parallel, job: &Job<T>) {
+    if job.size.k > 0 {
+        return T::run(par, job);
     }
+    // A sum of nothing, computed as a product with a single zero, so that an epilogue has its say.
+    let zero = [T::ZERO];
+    let zero = MatRef::new(&zero, 0, 0);
+    let size = Size { k: 1, ..job.size };
+    let offsets = &|i| [0, 0, (job.offsets)(i)[2]];
+    T::run(par, &Job { size, a: zero, b: RightOperand::Matrix(zero), offsets, ..*job });
 }
 
 /// Panics unless every element of a matrix lies within `len` elements.
@@ -247,7 +333,7 @@ fn check(name: &str, len: usize, extent: [usize; 2], stride: [usize; 2]) {
     );
 }
 
-/// Whether no two elements share a place. Sufficient, not necessary: one axis must fit between two steps of the other.
+/// True if no two elements share a place. Sufficient, not necessary: one axis must fit between two steps of the other.
 fn distinct(extent: [usize; 2], stride: [usize; 2]) -> bool {
     let fits = |inner: usize, outer: usize| {
         (extent[inner] == 1 || stride[inner] > 0)
@@ -256,96 +342,15 @@ fn distinct(extent: [usize; 2], stride: [usize; 2]) -> bool {
     fits(1, 0) || fits(0, 1)
 }
 
-/// Hands a block to the `gemm` crate.
-fn crate_block<T: MatmulElem + num_traits::One>(
-    size: Size,
-    a: MatRef<T>,
-    b: MatRef<T>,
-    c: Out<T>,
-    accumulate: bool,
-) {
-    let Size { m, n, k } = size;
-    check("a", a.data.len(), [m, k], [a.row_stride, a.col_stride]);
-    check("b", b.data.len(), [k, n], [b.row_stride, b.col_stride]);
-    // SAFETY: the reads of a and b lie in their slices, as just checked; the writes are those of `Out`'s
-    // invariant. Strides that are used are bounded by the length of a slice, so they fit an isize.
-    unsafe {
-        gemm::gemm(
-            m,
-            n,
-            k,
-            c.ptr,
-            c.col_stride as isize,
-            c.row_stride as isize,
-            accumulate,
-            a.data.as_ptr(),
-            a.col_stride as isize,
-            a.row_stride as isize,
-            b.data.as_ptr(),
-            b.col_stride as isize,
-            b.row_stride as isize,
-            T::one(),
-            T::one(),
-            false,
-            a.conj,
-            b.conj,
-            gemm::Parallelism::None,
-        );
-    }
-}
-
-macro_rules! real_matmul {
-    ($($t:ty),*) => {$(
-        impl MatmulElem for $t {
-            const ZERO: Self = 0.0;
-
-            fn block(size: Size, a: MatRef<Self>, b: MatRef<Self>, c: Out<Self>, accumulate: bool) {
-                if size.m == 1 {
-                    vector::product(size.n, size.k, b.transposed(), a.data, a.col_stride, c.transposed(), accumulate);
-                } else if size.n == 1 {
-                    vector::product(size.m, size.k, a, b.data, b.row_stride, c, accumulate);
-                } else {
-                    crate_block(size, a, b, c, accumulate);
-                }
-            }
-        }
-    )*};
-}
-real_matmul!(f32, f64);
-
-macro_rules! complex_matmul {
-    ($($t:ty),*) => {$(
-        impl MatmulElem for Complex<$t> {
-            const ZERO: Self = Complex::new(0.0, 0.0);
-
-            fn block(size: Size, a: MatRef<Self>, b: MatRef<Self>, c: Out<Self>, accumulate: bool) {
-                crate_block(size, a, b, c, accumulate);
-            }
-        }
-    )*};
-}
-complex_matmul!(f32, f64);
-
-macro_rules! half_matmul {
-    ($($t:ty),*) => {$(
-        impl MatmulElem for $t {
-            const ZERO: Self = <$t>::ZERO;
-
-            fn block(size: Size, a: MatRef<Self>, b: MatRef<Self>, c: Out<Self>, accumulate: bool) {
-                half_product::product(size, a, b, c, accumulate);
-            }
-        }
-    )*};
-}
-half_matmul!(f16, bf16);
-
 macro_rules! integer_matmul {
     ($($t:ty),*) => {$(
         impl MatmulElem for $t {
+            type Sum = $t;
+
             const ZERO: Self = 0;
 
-            fn block(size: Size, a: MatRef<Self>, b: MatRef<Self>, c: Out<Self>, accumulate: bool) {
-                integer::product(size, a, b, c, accumulate);
+            fn run(par: Parallel, job: &Job<'_, Self>) {
+                integer::run(par, job);
             }
         }
     )*};

@@ -4,9 +4,9 @@
 //! and which therefore always finish, whatever the workers are doing, and tasks ([`Pool::spawn`]). Workers
 //! prefer loops to tasks, since somebody is waiting for a loop.
 //!
-//! No thread exists before the first work that needs one. After a `fork` the child has no workers: its loops
-//! still finish, run by their callers alone, but its tasks need a new pool. The same holds where the system refuses threads, so
-//! whoever waits for a task must be ready to do the work itself.
+//! No thread exists before the first work that needs one. The child of a `fork` has none either, and starts its own. If the system
+//! refuses threads, work is done by those that exist: loops by their callers, tasks by the workers or, without any, by those who
+//! have tasks.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -14,7 +14,11 @@ use std::ops::Range;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, PoisonError};
 
-use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::denormals::FlushDenormals;
+use crate::fork;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::thread::{self, JoinHandle};
 use crate::sync::{Condvar, Mutex, MutexGuard, Parker, hint};
 
@@ -29,6 +33,9 @@ const SPINS: usize = if cfg!(loom) { 1 } else { 4000 };
 /// So much may wait in front of a thread before offers of work are refused.
 const OFFERS_PER_THREAD: usize = 4;
 
+/// After the system has refused a thread, a pool asks for none for so long.
+const PAUSE_AFTER_REFUSAL: Duration = Duration::from_millis(100);
+
 /// A unit of work for [`Pool::spawn`].
 pub type Task = Box<dyn FnOnce() + Send>;
 
@@ -36,9 +43,6 @@ pub type Task = Box<dyn FnOnce() + Send>;
 pub struct Pool {
     threads: usize,
     shared: Arc<Shared>,
-    workers: Mutex<Vec<JoinHandle<()>>>,
-    /// The process that has the workers, if there are any.
-    process: AtomicU32,
 }
 
 impl Pool {
@@ -52,8 +56,10 @@ impl Pool {
             idle: AtomicUsize::new(0),
             spins: SPINS / threads,
         };
-        let (workers, process) = (Mutex::default(), AtomicU32::new(0));
-        Pool { threads, shared: Arc::new(shared), workers, process }
+        let shared = Arc::new(shared);
+        #[cfg(not(loom))]
+        frozen::register(&shared);
+        Pool { threads, shared }
     }
 
     /// The number of threads that a loop can use, the caller among them.
@@ -75,7 +81,6 @@ impl Pool {
             return f(0..n);
         }
         let helpers = (self.threads - 1).min(chunks - 1);
-        self.start_workers(helpers);
         // SAFETY: only the lifetime of the reference changes. `Job::work` calls `f` for claimed chunks alone, and
         // `Job::finish` below does not return before every claimed chunk is done and none is left to claim.
         let f: &'static (dyn Fn(Range<usize>) + Sync) = unsafe { std::mem::transmute(f) };
@@ -90,41 +95,54 @@ impl Pool {
             panic: Mutex::new(None),
             caller: Parker::new(),
         });
-        self.shared.push_job(&job, helpers);
+        let started = self.shared.push_job(&job, helpers);
+        if started < helpers {
+            self.start_workers(helpers);
+        }
         job.work();
         self.shared.remove_job(&job);
         job.finish();
     }
 
-    /// Queues `task` to run on a worker thread. A panic in it ends there; who needs to know must catch it.
-    pub fn spawn(&self, task: Task) {
-        if self.shared.push_task(task) {
-            let started = lock(&self.workers).len();
+    /// Queues `task` to run on a worker thread. A panic in it ends there; a caller that needs to know must catch it.
+    ///
+    /// # Errors
+    /// A task that no worker will run, since there is none and the system refuses to start one.
+    pub fn spawn(&self, task: Task) -> Result<(), Task> {
+        let (started, needs_worker) = self.shared.push_task(task);
+        if needs_worker {
             self.start_workers((started + 1).min(self.threads));
+            if started == 0 {
+                return self.shared.take_back();
+            }
         }
+        Ok(())
     }
 
-    /// Queues `task` if the workers are not far behind; else it is dropped. For work that the caller does by itself if nobody
-    /// else does: what is done by then must not pile up in front of slow workers.
+    /// Queues `task` if the workers are not far behind; else it is dropped. For work that the caller does if no worker has begun it:
+    /// tasks for work that is done by then must not pile up in front of slow workers.
     pub fn offer(&self, task: impl FnOnce() + Send + 'static) {
         let limit = self.threads.saturating_mul(OFFERS_PER_THREAD);
         if self.shared.pending.load(Ordering::Relaxed) < limit {
-            self.spawn(Box::new(task));
+            let _refused = self.spawn(Box::new(task));
         }
     }
 
-    /// Starts threads until there are `count` of them. Where the system refuses, the pool does with fewer.
+    /// Starts threads until there are `count` of them, fewer if the system refuses.
     fn start_workers(&self, count: usize) {
-        let mut workers = lock(&self.workers);
-        if workers.is_empty() {
-            self.process.store(std::process::id(), Ordering::Relaxed);
+        let mut queue = lock(&self.shared.queue);
+        if queue.refused.is_some_and(|at| at.elapsed() < PAUSE_AFTER_REFUSAL) {
+            return;
         }
-        while workers.len() < count {
+        while queue.workers.len() < count {
             let shared = self.shared.clone();
-            let name = format!("tfcore-{}", workers.len());
+            let name = format!("tfcore-{}", queue.workers.len());
             match thread::Builder::new().name(name).spawn(move || shared.run_worker()) {
-                Ok(handle) => workers.push(handle),
-                Err(_) => return,
+                Ok(handle) => queue.workers.push(handle),
+                Err(_) => {
+                    queue.refused = Some(Instant::now());
+                    return;
+                }
             }
         }
     }
@@ -132,18 +150,70 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        let workers = self.workers.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if workers.is_empty() || self.process.load(Ordering::Relaxed) != std::process::id() {
-            // Workers stay in the process that forks, perhaps with the lock: there is nobody to tell or to join.
-            return;
-        }
-        lock(&self.shared.queue).shutdown = true;
+        let mut queue = lock(&self.shared.queue);
+        queue.shutdown = true;
+        let workers = std::mem::take(&mut queue.workers);
+        drop(queue);
         self.shared.work_available.notify_all();
-        for worker in workers.drain(..) {
+        for worker in workers {
             // A task may hold the last handle to its pool; a thread cannot join itself.
             if worker.thread().id() != thread::current().id() {
                 // A worker catches every panic, so there is no outcome to look at.
                 let _ = worker.join();
+            }
+        }
+    }
+}
+
+#[cfg(not(loom))]
+pub(crate) use frozen::{Frozen, freeze};
+
+/// Pools during a fork.
+#[cfg(not(loom))]
+mod frozen {
+    use std::sync::{Mutex, Weak};
+
+    use super::{Arc, MutexGuard, Ordering, Queue, Shared, lock};
+
+    /// The pools of the process.
+    static POOLS: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
+
+    pub(super) fn register(shared: &Arc<Shared>) {
+        let mut pools = POOLS.lock().expect("no code panics while it holds the lock");
+        pools.retain(|pool| pool.strong_count() > 0);
+        pools.push(Arc::downgrade(shared));
+    }
+
+    /// All pools, locked.
+    pub(crate) struct Frozen {
+        // In this order: guards go before what they guard.
+        queues: Vec<MutexGuard<'static, Queue>>,
+        pools: Vec<Arc<Shared>>,
+        _all: MutexGuard<'static, Vec<Weak<Shared>>>,
+    }
+
+    /// Locks all pools.
+    pub(crate) fn freeze() -> Frozen {
+        let all = lock(&POOLS);
+        let pools: Vec<Arc<Shared>> = all.iter().filter_map(Weak::upgrade).collect();
+        let queue = |shared: &Arc<Shared>| {
+            let queue = lock(&shared.queue);
+            // SAFETY: only the lifetime changes; `Frozen` keeps the mutex, at an address of its own, longer than the guard.
+            unsafe {
+                std::mem::transmute::<MutexGuard<'_, Queue>, MutexGuard<'static, Queue>>(queue)
+            }
+        };
+        Frozen { queues: pools.iter().map(queue).collect(), pools, _all: all }
+    }
+
+    impl Frozen {
+        /// For the child of a fork: forgets the workers, which stayed in the parent, and the work that was for them.
+        pub(crate) fn abandon_workers(&mut self) {
+            for (queue, shared) in self.queues.iter_mut().zip(&self.pools) {
+                // Neither threads nor runs of the parent may be touched, not even by dropping what belongs to them.
+                std::mem::forget(std::mem::take(&mut **queue));
+                shared.pending.store(0, Ordering::Relaxed);
+                shared.idle.store(0, Ordering::Relaxed);
             }
         }
     }
@@ -232,8 +302,11 @@ struct Queue {
     /// Loops that may have chunks left to claim.
     jobs: Vec<Arc<Job>>,
     tasks: VecDeque<Task>,
+    workers: Vec<JoinHandle<()>>,
     sleepers: usize,
     shutdown: bool,
+    /// The last time when the system refused a thread.
+    refused: Option<Instant>,
 }
 
 enum Work {
@@ -242,15 +315,17 @@ enum Work {
 }
 
 impl Shared {
-    fn push_job(&self, job: &Arc<Job>, helpers: usize) {
+    /// Returns the number of workers.
+    fn push_job(&self, job: &Arc<Job>, helpers: usize) -> usize {
         let mut queue = lock(&self.queue);
         queue.jobs.push(job.clone());
         self.pending.fetch_add(1, Ordering::Release);
-        let wake = helpers.min(queue.sleepers);
+        let (wake, workers) = (helpers.min(queue.sleepers), queue.workers.len());
         drop(queue);
         for _ in 0..wake {
             self.work_available.notify_one();
         }
+        workers
     }
 
     fn remove_job(&self, job: &Arc<Job>) {
@@ -261,22 +336,36 @@ impl Shared {
         }
     }
 
-    /// Returns whether there is more to do than there are workers without work.
-    fn push_task(&self, task: Task) -> bool {
+    /// Returns the number of workers, and true if there is more to do than there are workers without work.
+    fn push_task(&self, task: Task) -> (usize, bool) {
         let mut queue = lock(&self.queue);
         queue.tasks.push_back(task);
         let pending = self.pending.fetch_add(1, Ordering::Release) + 1;
         let wake = queue.sleepers > 0;
         let needs_worker = self.idle.load(Ordering::Relaxed) < pending;
+        let workers = queue.workers.len();
         drop(queue);
         if wake {
             self.work_available.notify_one();
         }
-        needs_worker
+        (workers, needs_worker)
+    }
+
+    /// Takes a task out of the queue if there is no worker to do it.
+    fn take_back(&self) -> Result<(), Task> {
+        let mut queue = lock(&self.queue);
+        if !queue.workers.is_empty() {
+            return Ok(());
+        }
+        let task = queue.tasks.pop_back();
+        self.pending.fetch_sub(usize::from(task.is_some()), Ordering::Relaxed);
+        task.map_or(Ok(()), Err)
     }
 
     fn run_worker(&self) {
+        let _flush = FlushDenormals::new();
         while let Some(work) = self.next_work() {
+            let _inside = fork::enter_at_once();
             match work {
                 Work::Job(job) => job.work(),
                 // The worker outlives a task that panics.
@@ -397,6 +486,10 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
+    fn run_on(pool: &Pool, task: Task) {
+        assert!(pool.spawn(task).is_ok());
+    }
+
     #[test]
     fn chunks_cover_the_range_once() {
         for threads in [1, 2, 5] {
@@ -424,7 +517,7 @@ mod tests {
         let pool = Pool::new(4);
         let caller = thread::current().id();
         pool.for_each_chunk(10, 10, &|_| assert_eq!(thread::current().id(), caller));
-        assert!(lock(&pool.workers).is_empty());
+        assert!(lock(&pool.shared.queue).workers.is_empty());
     }
 
     #[test]
@@ -477,12 +570,15 @@ mod tests {
             let (send, receive) = mpsc::channel();
             for i in 0..100 {
                 let send = send.clone();
-                pool.spawn(Box::new(move || {
-                    if i == 50 {
-                        panic::resume_unwind(Box::new(()));
-                    }
-                    send.send(i).unwrap();
-                }));
+                run_on(
+                    &pool,
+                    Box::new(move || {
+                        if i == 50 {
+                            panic::resume_unwind(Box::new(()));
+                        }
+                        send.send(i).unwrap();
+                    }),
+                );
             }
             drop(send);
             assert_eq!(receive.iter().sum::<i32>(), 4950 - 50, "{threads} threads");
@@ -497,10 +593,13 @@ mod tests {
             .map(|_| {
                 let (release, wait) = mpsc::channel::<()>();
                 let started = started.clone();
-                pool.spawn(Box::new(move || {
-                    started.send(()).unwrap();
-                    wait.recv().unwrap_err();
-                }));
+                run_on(
+                    &pool,
+                    Box::new(move || {
+                        started.send(()).unwrap();
+                        wait.recv().unwrap_err();
+                    }),
+                );
                 release
             })
             .collect();
@@ -523,9 +622,12 @@ mod tests {
         let pool = Pool::new(2);
         for _ in 0..50 {
             let count = count.clone();
-            pool.spawn(Box::new(move || {
-                count.fetch_add(1, Ordering::Relaxed);
-            }));
+            run_on(
+                &pool,
+                Box::new(move || {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }),
+            );
         }
         drop(pool);
         assert_eq!(count.load(Ordering::Relaxed), 50);
@@ -537,11 +639,14 @@ mod tests {
         let (send, receive) = mpsc::channel();
         let held = pool.clone();
         let (go, wait) = mpsc::channel::<()>();
-        pool.spawn(Box::new(move || {
-            wait.recv().unwrap();
-            drop(held);
-            send.send(()).unwrap();
-        }));
+        run_on(
+            &pool,
+            Box::new(move || {
+                wait.recv().unwrap();
+                drop(held);
+                send.send(()).unwrap();
+            }),
+        );
         drop(pool);
         go.send(()).unwrap();
         receive.recv().unwrap();
@@ -571,6 +676,10 @@ mod loom_tests {
 
     fn counters<const N: usize>() -> Arc<[AtomicUsize; N]> {
         Arc::new(std::array::from_fn(|_| AtomicUsize::new(0)))
+    }
+
+    fn run_on(pool: &Pool, task: Task) {
+        assert!(pool.spawn(task).is_ok());
     }
 
     fn count(counter: &AtomicUsize) {
@@ -612,7 +721,7 @@ mod loom_tests {
                 let runs = counters::<2>();
                 for index in 0..2 {
                     let runs = runs.clone();
-                    pool.spawn(Box::new(move || count(&runs[index])));
+                    run_on(&pool, Box::new(move || count(&runs[index])));
                 }
                 drop(pool);
                 assert!(runs.iter().all(|runs| runs.load(Ordering::Relaxed) == 1));
@@ -627,17 +736,20 @@ mod loom_tests {
             let pool = Pool::new(2);
             let (met, arrived) = (Arc::new(Condvar::new()), Arc::new(Mutex::new(0)));
             // So that a worker may be idle.
-            pool.spawn(Box::new(|| ()));
+            run_on(&pool, Box::new(|| ()));
             for _ in 0..2 {
                 let (met, arrived) = (met.clone(), arrived.clone());
-                pool.spawn(Box::new(move || {
-                    let mut count = lock(&arrived);
-                    *count += 1;
-                    met.notify_all();
-                    while *count < 2 {
-                        count = met.wait(count).expect("nobody panics");
-                    }
-                }));
+                run_on(
+                    &pool,
+                    Box::new(move || {
+                        let mut count = lock(&arrived);
+                        *count += 1;
+                        met.notify_all();
+                        while *count < 2 {
+                            count = met.wait(count).expect("nobody panics");
+                        }
+                    }),
+                );
             }
         });
     }

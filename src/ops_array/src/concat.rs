@@ -7,30 +7,18 @@ use tfcore_framework::{
 };
 use tfcore_tensor::{Dim, Elems, ElemsMut, PartialShape, Shape, Tensor};
 
-use crate::types;
-
 pub(crate) fn register(r: &mut Registry) {
     // `Concat(concat_dim: int32, values: N*T) -> output: T`.
-    r.op("Concat").shape(|ctx| concat_shape(ctx, 0)).cpu_for(
-        "T",
-        &types::values_quantized_and_float8(),
-        |_| kernel(|ctx| concat(ctx, 0)),
-    );
+    r.op("Concat").shape(|ctx| concat_shape(ctx, 0)).compute(|ctx| concat(ctx, 0));
     // `ConcatV2(values: N*T, axis: Tidx) -> output: T`.
-    r.op("ConcatV2").shape(|ctx| concat_shape(ctx, ctx.num_inputs() - 1)).cpu_for(
-        "T",
-        &types::values_quantized_and_float8(),
-        |_| kernel(|ctx| concat(ctx, ctx.num_inputs() - 1)),
-    );
+    r.op("ConcatV2")
+        .shape(|ctx| concat_shape(ctx, ctx.num_inputs() - 1))
+        .compute(|ctx| concat(ctx, ctx.num_inputs() - 1));
     // `ConcatOffset(concat_dim: int32, shape: N*shape_type) -> offset: N*shape_type`: where each of the
     // inputs of a concatenation begins in its result.
-    r.op("ConcatOffset").shape(concat_offset_shape).cpu_for(
-        "shape_type",
-        &types::indices(),
-        |_| Ok(Box::new(concat_offset)),
-    );
+    r.op("ConcatOffset").shape(concat_offset_shape).compute(concat_offset);
     // `Pack(values: N*T) -> output: T`: along a new axis.
-    r.op("Pack").shape(pack_shape).cpu_for("T", &types::all_quantized_and_float8(), pack_kernel);
+    r.op("Pack").shape(pack_shape).cpu(pack_kernel);
 }
 
 /// The indices of the values among `count` inputs of which one is the axis.
@@ -330,13 +318,10 @@ fn pack_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
             return Ok(());
         }
         let width: usize = first.to_usizes()[axis..].iter().product();
-        let mut out = ctx.allocate_output(0, shape)?;
         let inputs = (0..ctx.num_inputs())
             .map(|index| Ok((ctx.input(index)?.elems(), width)))
             .collect::<Result<Vec<_>>>()?;
-        join(ctx, &inputs, width * inputs.len(), out.elems_mut()?);
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.produce(0, shape, |out| join(ctx, &inputs, width * inputs.len(), out))
     })
 }
 

@@ -1,15 +1,14 @@
 //! Tensors from nothing: `Const`, placeholders, `Fill`, `ZerosLike`, `OnesLike`.
 
 use num_traits::One;
-use tfcore_base::{DType, Elem, Make, Numbers, Pick, Result, internal, invalid, require};
+use tfcore_base::{DType, Elem, LoopFor, Numbers, Result, TypedLoop, invalid, require};
 use tfcore_framework::movement::for_each_units;
 use tfcore_framework::{
     Forward, InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns,
     shape_ops,
 };
-use tfcore_tensor::{Shape, Tensor, Variant};
-
-use crate::types;
+use tfcore_math::pool::Parallel;
+use tfcore_tensor::{ElemsMut, Shape, Tensor, Variant};
 
 pub(crate) fn register(r: &mut Registry) {
     // `Const() -> output: dtype`.
@@ -22,17 +21,14 @@ pub(crate) fn register(r: &mut Registry) {
         .shape(placeholder_with_default_shape)
         .cpu(|_| Ok(Box::new(Forward)));
     // `Fill(dims: index_type, value: T) -> output: T`.
-    r.op("Fill").shape(fill_shape).cpu_where(
-        vec![("T", types::all_quantized_and_int4()), ("index_type", types::indices())],
-        |_| Ok(Box::new(fill)),
-    );
+    r.op("Fill").shape(fill_shape).compute(fill);
     // `ZerosLike(x: T) -> y: T`.
-    let zero_types = [types::values(), vec![DType::VARIANT]].concat();
-    r.op("ZerosLike")
-        .shape(shape_fns::unchanged)
-        .cpu_for("T", &zero_types, |_| Ok(Box::new(zeros_like)));
+    r.op("ZerosLike").shape(shape_fns::unchanged).compute(zeros_like);
     // `OnesLike(x: T) -> y: T`.
-    r.op("OnesLike").shape(shape_fns::unchanged).cpu_for("T", &types::plain(), ones_like_kernel);
+    r.op("OnesLike")
+        .shape(shape_fns::unchanged)
+        .typed::<Unit, Numbers>("T", |ctx, one| ones_like(ctx, &one()))
+        .cpu_of::<(bool,)>("T", |_| kernel(|ctx| ones_like(ctx, &Tensor::scalar(true))));
 }
 
 /// The shape in attr `shape`. Producers up to version 21 wrote a scalar's for an unknown one.
@@ -101,17 +97,13 @@ fn fill(ctx: &mut OpContext<'_>) -> Result<()> {
         "value must represent a scalar, got shape {}",
         value.shape()
     );
-    let mut out = ctx.allocate_output(0, Shape::new(&dims.to_i64s()?)?)?;
-    fill_with(ctx, &mut out, value)?;
-    ctx.set_output(0, out);
-    Ok(())
+    let shape = Shape::new(&dims.to_i64s()?)?;
+    ctx.produce(0, shape, |out| fill_with(ctx.parallel(), out, value))
 }
 
 /// Sets all elements to the one element of `value`, on several threads if it is worth it.
-fn fill_with(ctx: &OpContext<'_>, out: &mut Tensor, value: &Tensor) -> Result<()> {
-    let value = value.elems();
-    for_each_units(ctx.parallel(), out.elems_mut()?, 1, &|_, part| part.fill(value));
-    Ok(())
+fn fill_with(parallel: Parallel<'_>, out: ElemsMut<'_>, value: &Tensor) {
+    for_each_units(parallel, out, 1, &|_, part| part.fill(value.elems()));
 }
 
 fn zeros_like(ctx: &mut OpContext<'_>) -> Result<()> {
@@ -134,31 +126,22 @@ fn zeros_like(ctx: &mut OpContext<'_>) -> Result<()> {
 }
 
 /// Makes the scalar 1 of a type.
-struct OneOf;
+struct Unit;
 
-impl<T: Elem + One> Make<T, Tensor> for OneOf {
-    fn make() -> Tensor {
-        Tensor::scalar(T::one())
-    }
+impl TypedLoop for Unit {
+    type Loop = fn() -> Tensor;
 }
 
-fn one(dtype: DType) -> Result<Tensor> {
-    match dtype {
-        DType::BOOL => Ok(Tensor::scalar(true)),
-        _ => <Numbers as Pick<OneOf, Tensor>>::pick(dtype)
-            .ok_or_else(|| internal!("There is no 1 of type {dtype}")),
-    }
+impl<T: Elem + One> LoopFor<T> for Unit {
+    const LOOP: fn() -> Tensor = || Tensor::scalar(T::one());
 }
 
-fn ones_like_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let one = one(init.output_dtypes[0])?;
-    kernel(move |ctx| {
-        let shape = ctx.input(0)?.shape().clone();
-        let (mut out, _) = ctx.forward_or_allocate(&[0], 0, shape)?;
-        fill_with(ctx, &mut out, &one)?;
-        ctx.set_output(0, out);
-        Ok(())
-    })
+fn ones_like(ctx: &mut OpContext<'_>, one: &Tensor) -> Result<()> {
+    let shape = ctx.input(0)?.shape().clone();
+    let (mut out, _) = ctx.forward_or_allocate(&[0], 0, shape)?;
+    fill_with(ctx.parallel(), out.elems_mut()?, one);
+    ctx.set_output(0, out);
+    Ok(())
 }
 
 #[cfg(test)]

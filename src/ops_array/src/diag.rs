@@ -1,35 +1,20 @@
 //! Diagonals of tensors and matrices: `Diag`, `DiagPart`, `MatrixDiag`, `MatrixDiagPart`.
 
-use tfcore_base::{DType, Result, invalid, require};
+use tfcore_base::{Result, invalid, require};
 use tfcore_framework::geometry::{StridedDim, StridedView};
 use tfcore_framework::movement::{copy_view, write_view};
 use tfcore_framework::{InferenceContext, OpContext, Registry, shape_ops};
 use tfcore_tensor::{Dim, PartialShape, Shape};
 
-use crate::types;
-
 pub(crate) fn register(r: &mut Registry) {
-    let numbers = [
-        DType::HALF,
-        DType::FLOAT,
-        DType::DOUBLE,
-        DType::INT32,
-        DType::INT64,
-        DType::COMPLEX64,
-        DType::COMPLEX128,
-    ];
     // `Diag(diagonal: T) -> output: T`: zeros, but for `output[i.., i..] = diagonal[i..]`.
-    r.op("Diag").shape(diag_shape).cpu_for("T", &numbers, |_| Ok(Box::new(diag)));
+    r.op("Diag").shape(diag_shape).compute(diag);
     // `DiagPart(input: T) -> diagonal: T`: `diagonal[i..] = input[i.., i..]`.
-    r.op("DiagPart").shape(diag_part_shape).cpu_for("T", &numbers, |_| Ok(Box::new(diag_part)));
+    r.op("DiagPart").shape(diag_part_shape).compute(diag_part);
     // `MatrixDiag(diagonal: T) -> output: T`, square matrices: zeros, but for `output[b.., i, i] = diagonal[b.., i]`.
-    r.op("MatrixDiag")
-        .shape(matrix_diag_shape)
-        .cpu_for("T", &types::plain(), |_| Ok(Box::new(matrix_diag)));
+    r.op("MatrixDiag").shape(matrix_diag_shape).compute(matrix_diag);
     // `MatrixDiagPart(input: T) -> diagonal: T`, of any matrices: `diagonal[b.., i] = input[b.., i, i]`.
-    r.op("MatrixDiagPart")
-        .shape(matrix_diag_part_shape)
-        .cpu_for("T", &types::plain(), |_| Ok(Box::new(matrix_diag_part)));
+    r.op("MatrixDiagPart").shape(matrix_diag_part_shape).compute(matrix_diag_part);
 }
 
 /// The diagonals of `batches` matrices of `rows` by `columns` elements.
@@ -50,10 +35,8 @@ fn spread(ctx: &mut OpContext<'_>, shape: Shape, view: &StridedView) -> Result<(
 
 /// Sets output 0 to the elements of input 0 that `view` names.
 fn collect(ctx: &mut OpContext<'_>, shape: Shape, view: &StridedView) -> Result<()> {
-    let mut out = ctx.allocate_output(0, shape)?;
-    copy_view(ctx.parallel(), ctx.input(0)?.elems(), view, out.elems_mut()?);
-    ctx.set_output(0, out);
-    Ok(())
+    let input = ctx.input(0)?.elems();
+    ctx.produce(0, shape, |out| copy_view(ctx.parallel(), input, view, out))
 }
 
 fn diag_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {

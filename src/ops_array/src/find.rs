@@ -5,30 +5,26 @@ use std::hash::{Hash, Hasher};
 
 use num_traits::Zero;
 use tfcore_base::{
-    BFloat16, DType, Elem, Half, Make, Numbers, Pick, Result, internal, invalid, require,
+    BFloat16, DType, Elem, Half, LoopFor, Numbers, Result, TypedLoop, internal, invalid, require,
 };
 use tfcore_framework::geometry::{StridedDim, StridedView};
 use tfcore_framework::movement::copy_view;
-use tfcore_framework::{
-    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
-};
+use tfcore_framework::{InferenceContext, OpContext, Registry, kernel, shape_ops};
 use tfcore_tensor::{Dim, Elems, PartialShape, Shape, TString, Tensor};
-
-use crate::types;
 
 pub(crate) fn register(r: &mut Registry) {
     // `Where(input: T) -> index: int64`, the positions of what is not zero, in row-major order.
-    r.op("Where").shape(where_shape).cpu_for("T", &types::plain(), where_kernel);
-    let constraints = || vec![("T", types::keys()), ("out_idx", types::indices())];
+    r.op("Where")
+        .shape(where_shape)
+        .typed::<NonZero, Numbers>("T", positions)
+        .cpu_of::<(bool,)>("T", |_| kernel(|ctx| positions(ctx, |x| holding(x, |x: &bool| *x))));
     // `Unique(x: T) -> (y: T, idx: out_idx)`: `y` has each value once, in order of appearance, and
     // `x[i] = y[idx[i]]`.
-    r.op("Unique").shape(unique_shape).cpu_where(constraints(), |_| Ok(Box::new(unique)));
+    r.op("Unique").shape(unique_shape).compute(unique);
     // `UniqueWithCounts(x: T) -> (y: T, idx: out_idx, count: out_idx)`.
-    r.op("UniqueWithCounts")
-        .shape(unique_with_counts_shape)
-        .cpu_where(constraints(), |_| Ok(Box::new(unique)));
+    r.op("UniqueWithCounts").shape(unique_with_counts_shape).compute(unique);
     // `UniqueV2(x: T, axis: Taxis) -> (y: T, idx: out_idx)`, of slices along an axis.
-    r.op("UniqueV2").shape(unique_v2_shape).cpu_where(constraints(), |_| Ok(Box::new(unique)));
+    r.op("UniqueV2").shape(unique_v2_shape).compute(unique);
     // `UniqueWithCountsV2(x: T, axis: Taxis) -> (y: T, idx: out_idx, count: out_idx)`.
     r.op("UniqueWithCountsV2")
         .shape(|ctx| {
@@ -36,7 +32,7 @@ pub(crate) fn register(r: &mut Registry) {
             ctx.set_output(2, PartialShape::vector(Dim::UNKNOWN));
             Ok(())
         })
-        .cpu_where(constraints(), |_| Ok(Box::new(unique)));
+        .compute(unique);
 }
 
 fn where_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -46,43 +42,36 @@ fn where_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 }
 
 /// The numbers of the elements that are not zero.
-type NonZero = fn(Elems<'_>) -> Vec<usize>;
+type NonZeroLoop = fn(Elems<'_>) -> Vec<usize>;
 
-struct NonZeroOf;
+struct NonZero;
 
-impl<T: Elem + Zero> Make<T, NonZero> for NonZeroOf {
-    fn make() -> NonZero {
-        |elems| positions(elems.typed::<T>(), |value| !value.is_zero())
-    }
+impl TypedLoop for NonZero {
+    type Loop = NonZeroLoop;
 }
 
-fn positions<T>(values: &[T], holds: impl Fn(&T) -> bool) -> Vec<usize> {
-    values.iter().enumerate().filter(|(_, value)| holds(value)).map(|(index, _)| index).collect()
+impl<T: Elem + Zero> LoopFor<T> for NonZero {
+    const LOOP: NonZeroLoop = |elems| holding(elems, |value: &T| !value.is_zero());
 }
 
-fn where_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let dtype = init.input_dtypes[0];
-    let find: NonZero = match dtype {
-        DType::BOOL => |elems| positions(elems.typed::<bool>(), |value| *value),
-        _ => <Numbers as Pick<NonZeroOf, NonZero>>::pick(dtype)
-            .ok_or_else(|| internal!("Where has no kernel for type {dtype}"))?,
-    };
-    kernel(move |ctx| {
-        let input = ctx.input(0)?;
-        let found = find(input.elems());
-        let dims = input.shape().to_usizes();
-        let shape = Shape::new(&[found.len() as i64, dims.len() as i64])?;
-        let mut out = ctx.allocate_output(0, shape)?;
-        let rows = out.as_mut_slice::<i64>()?;
-        for (row, index) in rows.chunks_exact_mut(dims.len().max(1)).zip(found) {
+fn holding<T: Elem>(elems: Elems<'_>, holds: impl Fn(&T) -> bool) -> Vec<usize> {
+    let values = elems.typed::<T>().iter().enumerate();
+    values.filter(|(_, value)| holds(value)).map(|(index, _)| index).collect()
+}
+
+fn positions(ctx: &mut OpContext<'_>, find: NonZeroLoop) -> Result<()> {
+    let input = ctx.input(0)?;
+    let found = find(input.elems());
+    let dims = input.shape().to_usizes();
+    let shape = Shape::new(&[found.len() as i64, dims.len() as i64])?;
+    ctx.produce(0, shape, |out| {
+        for (row, index) in out.typed::<i64>().chunks_exact_mut(dims.len()).zip(found) {
             let mut rest = index;
             for (coordinate, size) in row.iter_mut().zip(&dims).rev() {
                 *coordinate = (rest % size) as i64;
                 rest /= size;
             }
         }
-        ctx.set_output(0, out);
-        Ok(())
     })
 }
 

@@ -9,31 +9,19 @@ use tfcore_framework::{
 };
 use tfcore_tensor::{Elems, ElemsMut, PartialShape, Shape, Tensor};
 
-use crate::types;
-
 pub(crate) fn register(r: &mut Registry) {
-    let index_types = types::indices_and_int16;
     // `Gather(params: Tparams, indices: Tindices) -> output: Tparams`, rows by number.
-    r.op("Gather").shape(gather_shape).cpu_where(
-        vec![("Tparams", types::all_quantized_and_float8()), ("Tindices", index_types())],
-        |_| kernel(|ctx| gather(ctx, 0)),
-    );
+    r.op("Gather").shape(gather_shape).compute(|ctx| gather(ctx, 0));
     // `GatherV2(params: Tparams, indices: Tindices, axis: Taxis) -> output: Tparams`:
     // `output[b.., o.., i.., r..] = params[b.., o.., indices[b.., i..], r..]`, where `b` are the batch
     // dimensions and `o` those up to `axis`.
-    r.op("GatherV2").shape(gather_v2_shape).cpu_where(
-        vec![("Tparams", types::all_quantized_and_float8()), ("Tindices", index_types())],
-        |init| {
-            let batch_dims = init.attrs.int("batch_dims")?;
-            kernel(move |ctx| gather(ctx, batch_dims))
-        },
-    );
+    r.op("GatherV2").shape(gather_v2_shape).cpu(|init| {
+        let batch_dims = init.attrs.int("batch_dims")?;
+        kernel(move |ctx| gather(ctx, batch_dims))
+    });
     // `GatherNd(params: Tparams, indices: Tindices) -> output: Tparams`, where the last dimension of the
     // indices is a position in the first dimensions of the params.
-    r.op("GatherNd").shape(gather_nd_shape).cpu_where(
-        vec![("Tparams", types::all_some_quantized_and_float8()), ("Tindices", index_types())],
-        gather_nd_kernel,
-    );
+    r.op("GatherNd").shape(gather_nd_shape).cpu(gather_nd_kernel);
 }
 
 fn gather_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -99,8 +87,7 @@ fn gather(ctx: &mut OpContext<'_>, batch_dims: i64) -> Result<()> {
         size: from.dim(axis),
         block: product(&from[axis + 1..]),
     };
-    let mut out = ctx.allocate_output(0, shape)?;
-    if out.count() > 0 {
+    ctx.try_produce(0, shape, |out| {
         let positions = indices.to_i64s()?;
         if let Some(bad) = positions.iter().position(|&at| at < 0 || at >= plan.size as i64) {
             return Err(invalid!(
@@ -110,10 +97,9 @@ fn gather(ctx: &mut OpContext<'_>, batch_dims: i64) -> Result<()> {
                 plan.size
             ));
         }
-        pick(ctx, params.elems(), &positions, &plan, out.elems_mut()?);
-    }
-    ctx.set_output(0, out);
-    Ok(())
+        pick(ctx, params.elems(), &positions, &plan, out);
+        Ok(())
+    })
 }
 
 fn gather_axis(axis: &Tensor) -> Result<i64> {

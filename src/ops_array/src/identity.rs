@@ -3,8 +3,6 @@
 use tfcore_base::Result;
 use tfcore_framework::{Forward, InferenceContext, OpContext, Registry, shape_fns};
 
-use crate::types;
-
 pub(crate) fn register(r: &mut Registry) {
     // `Identity(input: T) -> output: T`, and ops that differ only in what gradients and graph
     // transformations make of them.
@@ -12,9 +10,7 @@ pub(crate) fn register(r: &mut Registry) {
         op.shape(shape_fns::unchanged).cpu(|_| Ok(Box::new(Forward)));
     });
     // `Snapshot(input: T) -> output: T`.
-    r.op("Snapshot")
-        .shape(shape_fns::unchanged)
-        .cpu_for("T", &types::plain(), |_| Ok(Box::new(Forward)));
+    r.op("Snapshot").shape(shape_fns::unchanged).cpu(|_| Ok(Box::new(Forward)));
     // `IdentityN(input: T...) -> output: T...`.
     r.op("IdentityN").shape(each_unchanged).cpu(|_| Ok(Box::new(Forward)));
     // `DeepCopy(x: T) -> y: T`: the same elements in memory of their own.

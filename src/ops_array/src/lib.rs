@@ -28,7 +28,6 @@ mod testing;
 mod tile;
 mod top_k;
 mod transpose;
-mod types;
 
 /// Registers the ops of this family.
 pub fn register(r: &mut Registry) {

@@ -8,14 +8,9 @@ use tfcore_framework::movement::{Movement, move_elems};
 use tfcore_framework::{InferenceContext, OpContext, Registry, shape_ops};
 use tfcore_tensor::{Dim, Elems, PartialShape, Shape, TString, Tensor};
 
-use crate::types;
-
 pub(crate) fn register(r: &mut Registry) {
     // `ListDiff(x: T, y: T) -> (out: T, idx: out_idx)`: the elements of `x` that `y` lacks, and where they stand.
-    let dtypes = [&types::real()[..], &[DType::STRING]].concat();
-    r.op("ListDiff")
-        .shape(list_diff_shape)
-        .cpu_where(vec![("T", dtypes), ("out_idx", types::indices())], |_| Ok(Box::new(list_diff)));
+    r.op("ListDiff").shape(list_diff_shape).compute(list_diff);
 }
 
 fn list_diff_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -71,8 +66,13 @@ fn difference(x: Elems<'_>, y: Elems<'_>) -> Result<Vec<usize>> {
         DType::STRING => lacking(x.typed::<TString>(), y.typed(), |s| Some(s.as_bytes())),
         DType::FLOAT => lacking(x.typed::<f32>(), y.typed(), |v| number_key((*v).into())),
         DType::DOUBLE => lacking(x.typed::<f64>(), y.typed(), |v| number_key(*v)),
-        DType::HALF => lacking(x.typed::<Half>(), y.typed(), |v| number_key(v.to_f64())),
-        DType::BFLOAT16 => lacking(x.typed::<BFloat16>(), y.typed(), |v| number_key(v.to_f64())),
+        // The reference finds these by their bits, so that -0 is not 0.
+        DType::HALF => {
+            lacking(x.typed::<Half>(), y.typed(), |v| (!v.is_nan()).then(|| v.to_bits()))
+        }
+        DType::BFLOAT16 => {
+            lacking(x.typed::<BFloat16>(), y.typed(), |v| (!v.is_nan()).then(|| v.to_bits()))
+        }
         dtype if dtype.is_integer() => match dtype.size() {
             1 => lacking(x.lanes::<u8>(), y.lanes(), |v| Some(*v)),
             2 => lacking(x.lanes::<u16>(), y.lanes(), |v| Some(*v)),
@@ -102,6 +102,15 @@ mod tests {
     #[test]
     fn what_the_other_list_lacks() {
         let attrs = [int32(), ("out_idx", of(DType::INT64))];
+        let halves = |values: &[f32]| {
+            let values: Vec<BFloat16> = values.iter().map(|&v| BFloat16::from_f32(v)).collect();
+            Tensor::from_slice(Shape::vector(values.len()), &values).unwrap()
+        };
+        // -0 is not 0 here, and NaN is in no list.
+        let x = halves(&[-0.0, 1.0, 0.0, f32::NAN]);
+        let half_attrs = [("T", of(DType::BFLOAT16)), ("out_idx", of(DType::INT64))];
+        let out = run("ListDiff", &half_attrs, &[x, halves(&[0.0, f32::NAN])]).unwrap();
+        assert_eq!(out[1].as_slice::<i64>().unwrap(), [0, 1, 3]);
         let out = run("ListDiff", &attrs, &[ints(&[1, 2, 3, 2, 5]), ints(&[3])]).unwrap();
         assert_eq!(out[0].as_slice::<i32>().unwrap(), [1, 2, 2, 5]);
         assert_eq!(out[1].as_slice::<i64>().unwrap(), [0, 1, 3, 4]);

@@ -1,6 +1,6 @@
 //! `MirrorPadGrad`: a mirrored padding folded back onto what it mirrors.
 
-use tfcore_base::{Numbers, Result, TypeSet, require};
+use tfcore_base::{Result, require};
 use tfcore_framework::{
     AddAssign, InferenceContext, Kernel, KernelInit, OpContext, Registry, add_assign_of_number,
     kernel, shape_ops,
@@ -8,14 +8,11 @@ use tfcore_framework::{
 use tfcore_tensor::{PartialShape, Shape, Tensor};
 
 use crate::pad::Paddings;
-use crate::types;
 
 pub(crate) fn register(r: &mut Registry) {
     // `MirrorPadGrad(input: T, paddings: Tpaddings) -> output: T`: the sum over all elements of the padded `input` that
     // `MirrorPad` copies from one place, in that place.
-    r.op("MirrorPadGrad")
-        .shape(folded_shape)
-        .cpu_where(vec![("T", Numbers::dtypes()), ("Tpaddings", types::indices())], fold_kernel);
+    r.op("MirrorPadGrad").shape(folded_shape).cpu(fold_kernel);
 }
 
 /// Every dimension shrinks by its two paddings.

@@ -1,26 +1,19 @@
 //! Tensors made from a rule: `OneHot`, `MatrixBandPart`.
 
-use tfcore_base::{DType, Result, require};
+use tfcore_base::{Result, require};
 use tfcore_framework::movement::{Movement, for_each_units, move_elems};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns,
 };
 use tfcore_tensor::{PartialShape, Shape, Tensor};
 
-use crate::types;
-
 pub(crate) fn register(r: &mut Registry) {
     // `OneHot(indices: TI, depth: int32, on_value: T, off_value: T) -> output: T`: along a new axis,
     // `on_value` at the index and `off_value` elsewhere.
-    let index_types = vec![DType::UINT8, DType::INT8, DType::INT32, DType::INT64];
-    r.op("OneHot")
-        .shape(one_hot_shape)
-        .cpu_where(vec![("T", types::all()), ("TI", index_types)], one_hot_kernel);
+    r.op("OneHot").shape(one_hot_shape).cpu(one_hot_kernel);
     // `MatrixBandPart(input: T, num_lower: Tindex, num_upper: Tindex) -> band: T`: of each matrix the
     // diagonal and so many below and above it, negative meaning all; zero elsewhere.
-    r.op("MatrixBandPart")
-        .shape(shape_fns::unchanged)
-        .cpu_for("T", &types::plain(), |_| Ok(Box::new(band_part)));
+    r.op("MatrixBandPart").shape(shape_fns::unchanged).compute(band_part);
 }
 
 fn one_hot_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -60,19 +53,16 @@ fn one_hot(ctx: &mut OpContext<'_>, axis: i64) -> Result<()> {
     let mut dims = indices.shape().dims().to_vec();
     dims.insert(axis, depth);
     let shape = Shape::new(&dims)?;
-    let mut out = ctx.allocate_output(0, shape.clone())?;
-    if shape.count() > 0 {
-        let suffix: usize = shape.to_usizes()[axis + 1..].iter().product();
-        let positions = indices.to_i64s()?;
-        let depth = depth as usize;
-        for_each_units(ctx.parallel(), out.elems_mut()?, depth * suffix, &|first, mut part| {
+    let positions = indices.to_i64s()?;
+    let (depth, sizes) = (depth as usize, shape.to_usizes());
+    ctx.produce(0, shape, |out| {
+        let suffix: usize = sizes[axis + 1..].iter().product();
+        for_each_units(ctx.parallel(), out, depth * suffix, &|first, mut part| {
             part.reborrow().fill(off.elems());
             let rows = &positions[first * suffix..];
             move_elems(on.elems(), part, Mark { positions: rows, depth, suffix });
         });
-    }
-    ctx.set_output(0, out);
-    Ok(())
+    })
 }
 
 /// Sets, in blocks of `depth` rows of `suffix` columns, the row that each column's position names.
@@ -143,6 +133,7 @@ fn band_part(ctx: &mut OpContext<'_>) -> Result<()> {
 mod tests {
     use super::*;
     use crate::testing::*;
+    use tfcore_base::DType;
     use tfcore_framework::AttrValue;
 
     fn attrs(axis: i64) -> [(&'static str, AttrValue); 3] {

@@ -7,18 +7,14 @@ use tfcore_framework::{
 };
 use tfcore_tensor::{Dim, Elems, PartialShape, Shape, Tensor};
 
-use crate::types;
-
 pub(crate) fn register(r: &mut Registry) {
-    let constraints =
-        || vec![("T", types::values_some_quantized()), ("Tpaddings", types::indices())];
     // `Pad(input: T, paddings: Tpaddings) -> output: T`, with zeros around.
-    r.op("Pad").shape(pad_shape).cpu_where(constraints(), |_| Ok(Box::new(pad)));
+    r.op("Pad").shape(pad_shape).compute(pad);
     // `PadV2(input: T, paddings: Tpaddings, constant_values: T) -> output: T`.
-    r.op("PadV2").shape(pad_shape).cpu_where(constraints(), |_| Ok(Box::new(pad)));
+    r.op("PadV2").shape(pad_shape).compute(pad);
     // `MirrorPad(input: T, paddings: Tpaddings) -> output: T`, with a reflection around: `SYMMETRIC`
     // repeats the border, `REFLECT` does not.
-    r.op("MirrorPad").shape(pad_shape).cpu_where(constraints(), mirror_pad_kernel);
+    r.op("MirrorPad").shape(pad_shape).cpu(mirror_pad_kernel);
 }
 
 /// Every dimension grows by its two paddings.
@@ -149,8 +145,7 @@ fn fill_padded(
     }
     let input = ctx.input(0)?;
     let shape = paddings.output(input.shape())?;
-    let mut out = ctx.allocate_output(0, shape.clone())?;
-    if out.count() > 0 {
+    ctx.produce(0, shape, |out| {
         let sizes = input.shape().to_usizes();
         // Trailing axes without paddings move as one with the last axis that has some.
         let last = paddings.0.iter().rposition(|pair| *pair != [0, 0]).unwrap_or(0);
@@ -160,7 +155,7 @@ fn fill_padded(
         let strides = input.shape().strides();
         let plan = PadPlan { maps: &maps, strides: &strides[..=last], block };
         let row = maps[last].len() * block;
-        for_each_units(ctx.parallel(), out.elems_mut()?, row, &|first, mut part| {
+        for_each_units(ctx.parallel(), out, row, &|first, mut part| {
             // Rows are filled with the padding and then written, so few at a time that both stay near.
             let step = (CACHED_BYTES / (row * part.dtype().size())).max(1);
             let rows = part.len() / row;
@@ -173,9 +168,7 @@ fn fill_padded(
                 move_elems(input.elems(), block, PadRows { plan: &plan, first: first + begin });
             }
         });
-    }
-    ctx.set_output(0, out);
-    Ok(())
+    })
 }
 
 /// Bytes that fit the first-level cache with room to spare.

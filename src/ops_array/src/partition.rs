@@ -5,14 +5,10 @@ use tfcore_framework::movement::{Movement, move_elems};
 use tfcore_framework::{InferenceContext, OpContext, Registry, shape_ops};
 use tfcore_tensor::{Dim, PartialShape, Shape};
 
-use crate::types;
-
 pub(crate) fn register(r: &mut Registry) {
     // `DynamicPartition(data: T, partitions: int32) -> outputs: num_partitions * T`: output `p` has the rows `data[i, ..]`
     // for which `partitions[i]` is `p`, in order.
-    r.op("DynamicPartition")
-        .shape(partition_shape)
-        .cpu_for("T", &types::all(), |_| Ok(Box::new(partition)));
+    r.op("DynamicPartition").shape(partition_shape).compute(partition);
 }
 
 fn partition_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {

@@ -4,19 +4,15 @@ use tfcore_base::{DType, Result, invalid, require};
 use tfcore_framework::{InferenceContext, OpContext, Registry, shape_fns};
 use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 
-use crate::types;
-
 pub(crate) fn register(r: &mut Registry) {
     // `Shape(input: T) -> output: out_type`, and `ShapeN` for several inputs.
     r.ops(["Shape", "ShapeN"], |op| {
-        op.shape(shape_shape).cpu_for("out_type", &types::indices(), |_| Ok(Box::new(shape)));
+        op.shape(shape_shape).compute(shape);
     });
     // `Rank(input: T) -> output: int32`.
     r.op("Rank").shape(shape_fns::scalar).compute(rank);
     // `Size(input: T) -> output: out_type`.
-    r.op("Size")
-        .shape(shape_fns::scalar)
-        .cpu_for("out_type", &types::indices(), |_| Ok(Box::new(size)));
+    r.op("Size").shape(shape_fns::scalar).compute(size);
 }
 
 fn shape_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {

@@ -7,19 +7,13 @@ use tfcore_framework::{
 };
 use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 
-use crate::types;
-
 pub(crate) fn register(r: &mut Registry) {
     // `Reshape(tensor: T, shape: Tshape) -> output: T`; one size may be -1.
-    r.op("Reshape")
-        .shape(reshape_shape)
-        .cpu_for("Tshape", &types::indices(), |_| Ok(Box::new(reshape)));
+    r.op("Reshape").shape(reshape_shape).compute(reshape);
     // `Squeeze(input: T) -> output: T`, without dimensions of size 1.
     r.op("Squeeze").shape(squeeze_shape).cpu(squeeze_kernel);
     // `ExpandDims(input: T, dim: Tdim) -> output: T`, with one more dimension of size 1.
-    r.op("ExpandDims")
-        .shape(expand_dims_shape)
-        .cpu_for("Tdim", &types::indices(), |_| Ok(Box::new(expand_dims)));
+    r.op("ExpandDims").shape(expand_dims_shape).compute(expand_dims);
     // `Bitcast(input: T) -> output: type`: the same bytes.
     r.op("Bitcast").shape(bitcast_shape).cpu(bitcast_kernel);
     // `EnsureShape(input: T) -> output: T`: fails unless the input has the attr's shape.
@@ -117,15 +111,16 @@ fn reshaped(input: &Shape, sizes: &[i64]) -> Result<Shape> {
     }
     let mut shape = Shape::new(&dims)?;
     if let Some(axis) = unknown {
-        let product = shape.count() as i64;
+        // Zeros among the sizes stand for those of the input; the size is found from what is left of both.
+        let has_zero = dims.contains(&0);
+        let product_of = |dims: &[i64]| {
+            let dims = dims.iter().filter(|&&dim| !has_zero || dim != 0);
+            dims.fold(1i64, |product, &dim| product.saturating_mul(dim))
+        };
+        let (count, product) = (product_of(input.dims()), product_of(&dims));
+        let is_exact = count % product == 0 || has_zero && input.dims().contains(&0);
         require!(
-            product > 0,
-            "Reshape cannot infer the missing input size for an empty tensor unless all specified input \
-             sizes are non-zero"
-        );
-        let count = input.count() as i64;
-        require!(
-            count % product == 0,
+            is_exact,
             "Input to reshape is a tensor with {count} values, but the requested shape requires a multiple \
              of {product}"
         );
@@ -328,10 +323,20 @@ mod tests {
 
     #[test]
     fn reshapes_infer_one_size() {
-        let cases: [(&[i64], &[i32], &str); 6] = [
+        let cases: [(&[i64], &[i32], &str); 12] = [
             (&[2, 3], &[3, -1], "[3,2]"),
             (&[2, 3], &[-1], "[6]"),
             (&[0, 3], &[-1, 3], "[0,3]"),
+            (&[2, 1, 0, 1, 2, 1], &[-1, 0], "[4,0]"),
+            (&[0, 3], &[0, -1], "[0,3]"),
+            (&[2, 0], &[0, -1, 0], "[0,2,0]"),
+            (&[4, 0, 3], &[-1, 0, 2], "[6,0,2]"),
+            (&[4, 0, 3], &[-1, 0, 5], "[2,0,5]"),
+            (
+                &[2, 3],
+                &[-1, 0],
+                "Input to reshape is a tensor with 6 values, but the requested shape has 0",
+            ),
             (&[2, 3], &[-1, -1], "Only one input size may be -1, not both 0 and 1"),
             (
                 &[2, 3],

@@ -7,20 +7,13 @@ use tfcore_framework::{
 };
 use tfcore_tensor::{Shape, Tensor};
 
-use crate::types;
-
 pub(crate) fn register(r: &mut Registry) {
     // `Roll(input: T, shift: Tshift, axis: Taxis) -> output: T`: along `axis[k]` every element goes `shift[k]` places on;
     // those that leave at the end come back at the beginning.
-    r.op("Roll").shape(roll_shape).cpu_where(
-        vec![("T", types::all()), ("Tshift", types::indices()), ("Taxis", types::indices())],
-        |_| Ok(Box::new(roll)),
-    );
+    r.op("Roll").shape(roll_shape).compute(roll);
     // `ReverseSequence(input: T, seq_lengths: Tlen) -> output: T`: in slice `b` along `batch_dim` the first
     // `seq_lengths[b]` elements along `seq_dim`, in reverse.
-    r.op("ReverseSequence")
-        .shape(reverse_shape)
-        .cpu_where(vec![("T", types::values()), ("Tlen", types::indices())], reverse_kernel);
+    r.op("ReverseSequence").shape(reverse_shape).cpu(reverse_kernel);
 }
 
 fn roll_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -120,12 +113,11 @@ fn reverse_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     kernel(move |ctx| {
         let (input, lengths) = (ctx.input(0)?, ctx.input(1)?);
         let plan = Reversal::new(input, lengths, batch_dim, seq_dim)?;
-        let mut out = ctx.allocate_output(0, input.shape().clone())?;
-        for_each_units(ctx.parallel(), out.elems_mut()?, plan.block, &|first, part| {
-            move_elems(input.elems(), part, Reversed { plan: &plan, first });
-        });
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.produce(0, input.shape().clone(), |out| {
+            for_each_units(ctx.parallel(), out, plan.block, &|first, part| {
+                move_elems(input.elems(), part, Reversed { plan: &plan, first });
+            });
+        })
     })
 }
 

@@ -7,22 +7,16 @@ use tfcore_framework::{
 };
 use tfcore_tensor::{PartialShape, Shape, TString, Tensor};
 
-use crate::types;
-
 pub(crate) fn register(r: &mut Registry) {
     // `ScatterNd(indices: Tindices, updates: T, shape: Tindices) -> output: T`: zeros of that shape, to which
     // `output[indices[i.., 0], indices[i.., 1], .., ..] += updates[i.., ..]`. Strings are joined.
     r.op("ScatterNd")
         .shape(scatter_shape)
-        .cpu_where(vec![("T", types::values()), ("Tindices", types::indices())], |init| {
-            scatter_kernel(init, [0, 1], output_of_zeros)
-        });
+        .cpu(|init| scatter_kernel(init, [0, 1], output_of_zeros));
     // `ScatterNdNonAliasingAdd(input: T, indices: Tindices, updates: T) -> output: T`, the same with `input` for the zeros.
     r.op("ScatterNdNonAliasingAdd")
         .shape(add_shape)
-        .cpu_where(vec![("T", types::plain()), ("Tindices", types::indices())], |init| {
-            scatter_kernel(init, [1, 2], output_of_input)
-        });
+        .cpu(|init| scatter_kernel(init, [1, 2], output_of_input));
 }
 
 fn scatter_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {

@@ -10,27 +10,13 @@ use tfcore_framework::{
 };
 use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 
-use crate::types;
-
 pub(crate) fn register(r: &mut Registry) {
     // `Slice(input: T, begin: Index, size: Index) -> output: T`; a size of -1 takes all that is left.
-    r.op("Slice").shape(slice_shape).cpu_for(
-        "T",
-        &types::values_some_quantized_and_float8(),
-        |_| Ok(Box::new(slice)),
-    );
+    r.op("Slice").shape(slice_shape).compute(slice);
     // `StridedSlice(input: T, begin: Index, end: Index, strides: Index) -> output: T`.
-    r.op("StridedSlice").shape(strided_slice_shape).cpu_for(
-        "T",
-        &types::all_some_quantized_and_float8(),
-        strided_slice_kernel,
-    );
+    r.op("StridedSlice").shape(strided_slice_shape).cpu(strided_slice_kernel);
     // `ReverseV2(tensor: T, axis: Tidx) -> output: T`, turned round along each of the axes.
-    r.op("ReverseV2")
-        .shape(reverse_shape)
-        .cpu_where(vec![("T", types::values()), ("Tidx", types::indices())], |_| {
-            Ok(Box::new(reverse))
-        });
+    r.op("ReverseV2").shape(reverse_shape).compute(reverse);
 }
 
 /// Sets output 0 to the part of input 0 that `view` names: shared where it is a range of whole rows at an
@@ -49,10 +35,8 @@ pub(crate) fn output_view(ctx: &mut OpContext<'_>, view: &StridedView, shape: Sh
             return Ok(());
         }
     }
-    let mut out = ctx.allocate_output(0, shape)?;
-    copy_view(ctx.parallel(), ctx.input(0)?.elems(), view, out.elems_mut()?);
-    ctx.set_output(0, out);
-    Ok(())
+    let input = ctx.input(0)?.elems();
+    ctx.produce(0, shape, |out| copy_view(ctx.parallel(), input, view, out))
 }
 
 fn slice_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {

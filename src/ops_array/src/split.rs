@@ -9,19 +9,14 @@ use tfcore_framework::{
 use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 
 use crate::concat::pack_axis;
-use crate::types;
 
 pub(crate) fn register(r: &mut Registry) {
     // `Split(split_dim: int32, value: T) -> output: num_split*T`, parts of one size.
-    r.op("Split").shape(split_shape).cpu_for("T", &types::splittable(), |_| Ok(Box::new(split)));
+    r.op("Split").shape(split_shape).compute(split);
     // `SplitV(value: T, size_splits: Tlen, split_dim: int32) -> output: num_split*T`.
-    r.op("SplitV")
-        .shape(split_v_shape)
-        .cpu_where(vec![("T", types::splittable()), ("Tlen", types::indices_and_int8())], |_| {
-            Ok(Box::new(split_v))
-        });
+    r.op("SplitV").shape(split_v_shape).compute(split_v);
     // `Unpack(value: T) -> output: num*T`, the slices along an axis.
-    r.op("Unpack").shape(unpack_shape).cpu_for("T", &types::all_and_float8(), unpack_kernel);
+    r.op("Unpack").shape(unpack_shape).cpu(unpack_kernel);
 }
 
 /// The axis in the scalar operand `index`, as far as it and the rank are known.

@@ -5,15 +5,11 @@ use tfcore_framework::movement::{Movement, move_elems};
 use tfcore_framework::{InferenceContext, OpContext, Registry, shape_ops};
 use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 
-use crate::types;
-
 pub(crate) fn register(r: &mut Registry) {
     // `DynamicStitch(indices: N * int32, data: N * T) -> merged: T`: `merged[indices[m][i, ..]] = data[m][i, ..]`; later ones
     // win. Rows that no index names are zero.
     r.ops(["DynamicStitch", "ParallelDynamicStitch"], |op| {
-        let dtypes = types::values_some_quantized();
-        let dtypes = [&dtypes[..], &[tfcore_base::DType::VARIANT]].concat();
-        op.shape(stitch_shape).cpu_for("T", &dtypes, |_| Ok(Box::new(stitch)));
+        op.shape(stitch_shape).compute(stitch);
     });
 }
 

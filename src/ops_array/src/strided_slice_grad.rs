@@ -6,16 +6,10 @@ use tfcore_framework::movement::write_view;
 use tfcore_framework::{InferenceContext, Kernel, KernelInit, Registry, kernel};
 use tfcore_tensor::{PartialShape, Shape, Tensor};
 
-use crate::types;
-
 pub(crate) fn register(r: &mut Registry) {
     // `StridedSliceGrad(shape: Index, begin: Index, end: Index, strides: Index, dy: T) -> output: T`: zeros of that shape,
     // but for `output[begin:end:strides] = dy`.
-    r.op("StridedSliceGrad").shape(grad_shape).cpu_for(
-        "T",
-        &types::all_some_quantized_and_float8(),
-        grad_kernel,
-    );
+    r.op("StridedSliceGrad").shape(grad_shape).cpu(grad_kernel);
 }
 
 fn grad_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {

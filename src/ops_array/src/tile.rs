@@ -6,26 +6,19 @@ use tfcore_framework::{InferenceContext, OpContext, Registry, shape_ops};
 use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 
 use crate::slice::output_view;
-use crate::types;
 
 pub(crate) fn register(r: &mut Registry) {
     // `Tile(input: T, multiples: Tmultiples) -> output: T`, the whole repeated along each axis.
-    r.op("Tile").shape(tile_shape).cpu_for("Tmultiples", &types::indices(), |_| Ok(Box::new(tile)));
+    r.op("Tile").shape(tile_shape).compute(tile);
     // `BroadcastTo(input: T, shape: Tidx) -> output: T`, dimensions of size 1 repeated.
-    r.op("BroadcastTo")
-        .shape(broadcast_to_shape)
-        .cpu_for("T", &types::all_and_float8(), |_| Ok(Box::new(broadcast_to)));
+    r.op("BroadcastTo").shape(broadcast_to_shape).compute(broadcast_to);
     // `BroadcastArgs(s0: T, s1: T) -> r0: T`, the shape that two shapes broadcast to.
-    r.op("BroadcastArgs")
-        .shape(broadcast_args_shape)
-        .cpu_for("T", &types::indices(), |_| Ok(Box::new(broadcast_args)));
+    r.op("BroadcastArgs").shape(broadcast_args_shape).compute(broadcast_args);
     // `BroadcastGradientArgs(s0: T, s1: T) -> (r0: T, r1: T)`, the axes along which each of two shapes is stretched to the
     // common one.
-    r.op("BroadcastGradientArgs").shape(broadcast_gradient_args_shape).cpu_for(
-        "T",
-        &types::indices(),
-        |_| Ok(Box::new(broadcast_gradient_args)),
-    );
+    r.op("BroadcastGradientArgs")
+        .shape(broadcast_gradient_args_shape)
+        .compute(broadcast_gradient_args);
 }
 
 fn tile_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {

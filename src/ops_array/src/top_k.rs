@@ -1,26 +1,33 @@
 //! `TopK` and `TopKV2`: the largest entries of each row.
 
-use std::cmp::Ordering;
-
 use num_traits::Num;
-use tfcore_base::{DType, Elem, Make, Pick, RealNumbers, Result, internal, require, try_filled};
+use tfcore_base::{DType, Elem, LoopFor, RealNumbers, Result, TypedLoop, require, try_filled};
 use tfcore_framework::movement::{Movement, for_each_units, move_elems};
-use tfcore_framework::{
-    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
-};
+use tfcore_framework::{InferenceContext, OpContext, Registry, kernel, shape_ops};
 use tfcore_tensor::{Dim, Elems, ElemsMut, PartialShape, Shape};
-
-use crate::types;
 
 pub(crate) fn register(r: &mut Registry) {
     // `TopK(input: T) -> (values: T, indices: int32)`, where `k` is an attr.
-    r.op("TopK").shape(|ctx| top_k_shape(ctx, attr_k)).cpu_for("T", &types::real(), top_k_kernel);
+    r.op("TopK").shape(|ctx| top_k_shape(ctx, attr_k)).typed_kernel::<Select, RealNumbers>(
+        "T",
+        |init, select| {
+            let k = init.attrs.int("k")?;
+            let sorted = init.attrs.bool("sorted")?;
+            kernel(move |ctx| top_k(ctx, k, sorted, select))
+        },
+    );
     // `TopKV2(input: T, k: Tk) -> (values: T, indices: index_type)`: the `k` largest entries of each row
     // and where they are; of equal ones the first.
-    r.op("TopKV2").shape(|ctx| top_k_shape(ctx, |ctx| ctx.operand_dim(1))).cpu_where(
-        vec![("T", types::real()), ("index_type", types::indices_and_int16())],
-        top_k_kernel,
-    );
+    r.op("TopKV2")
+        .shape(|ctx| top_k_shape(ctx, |ctx| ctx.operand_dim(1)))
+        .typed_kernel::<Select, RealNumbers>("T", |init, select| {
+            let sorted = init.attrs.bool("sorted")?;
+            kernel(move |ctx| {
+                let k = ctx.input(1)?;
+                require!(k.rank() == 0, "k must be scalar, got shape {}", k.shape());
+                top_k(ctx, k.to_i64s()?[0], sorted, select)
+            })
+        });
 }
 
 fn attr_k(ctx: &InferenceContext<'_>) -> Result<Dim> {
@@ -54,32 +61,15 @@ type SelectRow = fn(Elems<'_>, &mut [usize], bool);
 
 struct Select;
 
-impl<T: Elem + Num + PartialOrd + Copy> Make<T, SelectRow> for Select {
-    fn make() -> SelectRow {
-        |row, indices, sorted| select(row.typed::<T>(), indices, sorted)
-    }
+impl TypedLoop for Select {
+    type Loop = SelectRow;
 }
 
-fn top_k_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let dtype = init.input_dtypes[0];
-    let select = <RealNumbers as Pick<Select, SelectRow>>::pick(dtype)
-        .ok_or_else(|| internal!("TopK has no kernel for type {dtype}"))?;
-    let sorted = init.attrs.bool("sorted")?;
-    let attr = if init.op.name.as_ref() == "TopK" { Some(init.attrs.int("k")?) } else { None };
-    kernel(move |ctx| {
-        let k = match attr {
-            Some(k) => k,
-            None => {
-                let k = ctx.input(1)?;
-                require!(k.rank() == 0, "k must be scalar, got shape {}", k.shape());
-                k.to_i64s()?[0]
-            }
-        };
-        top_k(ctx, k, sorted, select)
-    })
+impl<T: Elem + Num + PartialOrd + Copy> LoopFor<T> for Select {
+    const LOOP: SelectRow = |row, indices, sorted| select(row.typed::<T>(), indices, sorted);
 }
 
-fn top_k(ctx: &mut OpContext<'_>, k: i64, sorted: bool, select: SelectRow) -> Result<()> {
+fn top_k(ctx: &OpContext<'_>, k: i64, sorted: bool, select: SelectRow) -> Result<()> {
     let input = ctx.input(0)?;
     require!(k >= 0, "Need k >= 0, got {k}");
     require!(input.rank() >= 1, "input must be >= 1-D, got shape {}", input.shape());
@@ -166,18 +156,15 @@ fn select<T: PartialOrd + Copy>(row: &[T], indices: &mut [usize], sorted: bool) 
         }
     };
     if k == row.len() {
-        // NaN is neither above nor below a number: behind all of them it leaves an order.
-        let order = |&a: &usize, &b: &usize| {
-            let by_value = match (is_nan(row[a]), is_nan(row[b])) {
-                (false, false) => row[b].partial_cmp(&row[a]).unwrap_or(Ordering::Equal),
-                (a, b) => a.cmp(&b),
-            };
-            by_value.then(a.cmp(&b))
-        };
         for (index, slot) in indices.iter_mut().enumerate() {
             *slot = index;
         }
-        indices.sort_unstable_by(order);
+        // By value alone, and then each run of equal values by index: where there are NaNs, this is not the same as one sort by
+        // both.
+        sort(indices, &|a, b| row[b] < row[a]);
+        for run in indices.chunk_by_mut(|&a, &b| row[a] == row[b]) {
+            run.sort_unstable();
+        }
         return;
     }
     let mut heap = Heap { items: Vec::with_capacity(k + 1), before };
@@ -191,7 +178,80 @@ fn select<T: PartialOrd + Copy>(row: &[T], indices: &mut [usize], sorted: bool) 
     indices.copy_from_slice(&heap.items);
 }
 
-/// Whether the value has no place in the order of its type.
+/// Up to this length a list is sorted by insertion.
+const SHORT: usize = 16;
+
+/// Sorts by `before`, in the steps of the C++ library's `std::sort`: NaN is neither above nor below a number, so that the outcome
+/// depends on which values are compared.
+fn sort<F: Fn(usize, usize) -> bool>(items: &mut [usize], before: &F) {
+    let depth = 2 * items.len().checked_ilog2().unwrap_or(0);
+    partition(items, depth, before);
+    for end in 1..items.len() {
+        let value = items[end];
+        let mut hole = end;
+        if end < SHORT && before(value, items[0]) {
+            items.copy_within(0..end, 1);
+            hole = 0;
+        } else {
+            while hole > 0 && before(value, items[hole - 1]) {
+                items[hole] = items[hole - 1];
+                hole -= 1;
+            }
+        }
+        items[hole] = value;
+    }
+}
+
+/// Brings items near to their places, as quicksort does; gives up on it after `depth` levels.
+fn partition<F: Fn(usize, usize) -> bool>(mut items: &mut [usize], depth: u32, before: &F) {
+    for depth in (0..=depth).rev() {
+        let len = items.len();
+        if len <= SHORT {
+            return;
+        }
+        if depth == 0 {
+            let mut heap = Heap { items: items.to_vec(), before };
+            heap.build();
+            heap.sort();
+            return items.copy_from_slice(&heap.items);
+        }
+        median_to_front(items, before);
+        let pivot = items[0];
+        let (mut low, mut high) = (1, len);
+        // Without an order of all items neither end is a bound for the search.
+        let cut = loop {
+            while low < len && before(items[low], pivot) {
+                low += 1;
+            }
+            high -= 1;
+            while high > 0 && before(pivot, items[high]) {
+                high -= 1;
+            }
+            if low >= high {
+                break low;
+            }
+            items.swap(low, high);
+            low += 1;
+        };
+        let (first, second) = items.split_at_mut(cut);
+        partition(second, depth - 1, before);
+        items = first;
+    }
+}
+
+/// Exchanges the first item with the median of the second one, the middle one and the last one.
+fn median_to_front<F: Fn(usize, usize) -> bool>(items: &mut [usize], before: &F) {
+    let (a, b, c) = (1, items.len() / 2, items.len() - 1);
+    let is_before = |a: usize, b: usize| before(items[a], items[b]);
+    let median = match (is_before(a, b), is_before(b, c), is_before(a, c)) {
+        (true, true, _) | (false, false, false) => b,
+        (true, false, true) | (false, true, false) => c,
+        (true, false, false) | (false, _, true) => a,
+    };
+    items.swap(0, median);
+}
+
+/// True if the value has no place in the order of its type.
 fn is_nan<T: PartialOrd + Copy>(value: T) -> bool {
     value.partial_cmp(&value).is_none()
 }
@@ -219,15 +279,20 @@ impl<F: Fn(usize, usize) -> bool> Heap<F> {
         if self.items.len() <= k {
             self.items.push(index);
             if self.items.len() == k + 1 {
-                for parent in (0..self.items.len() / 2).rev() {
-                    let value = self.items[parent];
-                    self.sift(parent, self.items.len(), value);
-                }
+                self.build();
                 self.drop_front(k + 1);
             }
         } else if (self.before)(index, self.items[0]) {
             self.items[k] = index;
             self.drop_front(k + 1);
+        }
+    }
+
+    /// Makes the items a heap.
+    fn build(&mut self) {
+        for parent in (0..self.items.len() / 2).rev() {
+            let value = self.items[parent];
+            self.sift(parent, self.items.len(), value);
         }
     }
 
@@ -303,6 +368,31 @@ mod tests {
         let mut all = row.clone();
         all.sort();
         assert_eq!(found, all[1000 - 37..]);
+    }
+
+    /// Expected values from TensorFlow.
+    #[test]
+    fn nan_is_sorted_as_in_the_reference() {
+        let nan = f32::NAN;
+        let long = (0..48).map(|i| if i % 5 == 0 { nan } else { (i * 7 % 31) as f32 }).collect();
+        let cases: [(Vec<f32>, &[usize]); 4] = [
+            (vec![1.0, nan, 3.0, 2.0], &[2, 0, 1, 3]),
+            (vec![nan, 5.0, nan, 1.0, 2.0, 7.0, nan, 3.0], &[0, 1, 2, 5, 4, 3, 6, 7]),
+            (vec![3.0, 5.0, nan, 1.0, 2.0, 7.0, nan, 3.0], &[5, 1, 0, 2, 4, 3, 6, 7]),
+            (
+                long,
+                &[
+                    22, 26, 30, 35, 4, 40, 13, 44, 17, 8, 39, 21, 43, 45, 12, 3, 34, 16, 47, 7, 38,
+                    29, 11, 42, 2, 33, 24, 46, 28, 5, 6, 10, 15, 37, 20, 19, 41, 32, 23, 14, 36,
+                    18, 9, 31, 0, 25, 1, 27,
+                ],
+            ),
+        ];
+        for (row, expected) in cases {
+            let mut indices = vec![0; row.len()];
+            select(&row, &mut indices, true);
+            assert_eq!(indices, expected, "{row:?}");
+        }
     }
 
     #[test]

@@ -3,39 +3,26 @@
 use tfcore_base::{Complex64, Complex128, DType, Result, invalid, require};
 use tfcore_framework::geometry::StridedView;
 use tfcore_framework::movement::{copy_view, for_each_units};
-use tfcore_framework::{InferenceContext, OpContext, Registry, kernel, shape_fns, shape_ops};
+use tfcore_framework::{InferenceContext, OpContext, Registry, shape_fns, shape_ops};
 use tfcore_math::pool::Parallel;
 use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 
 use crate::slice::output_view;
-use crate::types;
 
 pub(crate) fn register(r: &mut Registry) {
     // `Transpose(x: T, perm: Tperm) -> y: T`, where axis `i` of `y` is axis `perm[i]` of `x`.
-    r.op("Transpose")
-        .shape(transpose_shape)
-        .cpu_for("T", &types::all_and_float8(), |_| Ok(Box::new(transpose)));
+    r.op("Transpose").shape(transpose_shape).compute(transpose);
     // `ConjugateTranspose(x: T, perm: Tperm) -> y: T`, conjugated as well.
-    r.op("ConjugateTranspose").shape(transpose_shape).cpu_for(
-        "T",
-        &types::all_and_float8(),
-        |_| {
-            kernel(|ctx| {
-                let (view, shape) = permuted(ctx)?;
-                let mut out = ctx.allocate_output(0, shape)?;
-                copy_view(ctx.parallel(), ctx.input(0)?.elems(), &view, out.elems_mut()?);
-                conjugate(ctx.parallel(), &mut out)?;
-                ctx.set_output(0, out);
-                Ok(())
-            })
-        },
-    );
+    r.op("ConjugateTranspose").shape(transpose_shape).compute(|ctx| {
+        let (view, shape) = permuted(ctx)?;
+        let mut out = ctx.allocate_output(0, shape)?;
+        copy_view(ctx.parallel(), ctx.input(0)?.elems(), &view, out.elems_mut()?);
+        conjugate(ctx.parallel(), &mut out)?;
+        ctx.set_output(0, out);
+        Ok(())
+    });
     // `InvertPermutation(x: T) -> y: T`, where `y[x[i]] = i`.
-    r.op("InvertPermutation").shape(shape_fns::unchanged_of_rank(1)).cpu_for(
-        "T",
-        &types::indices(),
-        |_| Ok(Box::new(invert_permutation)),
-    );
+    r.op("InvertPermutation").shape(shape_fns::unchanged_of_rank(1)).compute(invert_permutation);
 }
 
 fn transpose_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {

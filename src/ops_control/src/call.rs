@@ -10,33 +10,33 @@ use tfcore_tensor::{PartialShape, Tensor};
 pub(crate) fn register(r: &mut Registry) {
     // PartitionedCall(args: Tin, f) -> output: Tout
     r.ops(["PartitionedCall", "StatefulPartitionedCall", "RemoteCall"], |op| {
-        op.shape(shape_fns::unknown).by_executor(Vec::new());
+        op.shape(shape_fns::unknown).by_executor();
     });
     r.op("TPUPartitionedCall").shape(shape_fns::unknown);
     // For(start: int32, limit: int32, delta: int32, input: T, body) -> output: T
-    r.op("For").shape(shape_fns::unknown).by_executor(Vec::new());
+    r.op("For").shape(shape_fns::unknown).by_executor();
     // _ListToArray(input: Tin) -> output: N * T, and the other way round
     r.ops(["_ListToArray", "_ArrayToList"], |op| {
         op.shape(shape_fns::unknown).compute(pass_on);
     });
     // SymbolicGradient(input: Tin, f) -> output: Tout
-    r.op("SymbolicGradient").shape(gradient_shape).by_executor(Vec::new());
+    r.op("SymbolicGradient").shape(gradient_shape).by_executor();
     // If(cond: Tcond, input: Tin, then_branch, else_branch, output_shapes) -> output: Tout
     r.ops(["If", "StatelessIf", "Case", "StatelessCase"], |op| {
-        op.shape(|ctx| set_declared_shapes(ctx).map(drop)).by_executor(Vec::new());
+        op.shape(|ctx| set_declared_shapes(ctx).map(drop)).by_executor();
     });
-    r.op("_If").shape(shape_fns::unknown).by_executor(Vec::new());
+    r.op("_If").shape(shape_fns::unknown).by_executor();
     // While(input: T, cond, body, output_shapes) -> output: T
     r.ops(["While", "StatelessWhile"], |op| {
         op.shape(|ctx| match set_declared_shapes(ctx)? {
             true => Ok(()),
             false => inputs_to_outputs(ctx),
         })
-        .by_executor(Vec::new());
+        .by_executor();
     });
-    r.op("_While").shape(inputs_to_outputs).by_executor(Vec::new());
+    r.op("_While").shape(inputs_to_outputs).by_executor();
     // MapDefun(arguments: Targuments, captured_inputs: Tcaptured, f, output_shapes) -> output: output_types
-    r.op("MapDefun").shape(map_shape).by_executor(Vec::new());
+    r.op("MapDefun").shape(map_shape).by_executor();
     // ToBool(input: T) -> output: bool
     r.op("ToBool").shape(shape_fns::scalar).compute(|ctx| {
         let value = Tensor::scalar(truth(ctx.input(0)?)?);

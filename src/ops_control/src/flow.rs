@@ -1,6 +1,6 @@
 //! Switches, merges and the frames of loops.
 
-use tfcore_base::{DType, Result, invalid};
+use tfcore_base::{Result, invalid};
 use tfcore_framework::{InferenceContext, OpContext, Registry, shape_fns, shape_ops};
 use tfcore_tensor::{Dim, PartialShape};
 
@@ -8,49 +8,24 @@ pub(crate) fn register(r: &mut Registry) {
     // Switch(data: T, pred: bool) -> output_false: T, output_true: T
     // _SwitchN(data: T, output_index: int32) -> outputs: num_outs * T
     r.ops(["Switch", "RefSwitch", "_SwitchN"], |op| {
-        op.shape(switch_shape).by_executor(vec![("T", SWITCHED.to_vec())]);
+        op.shape(switch_shape).by_executor();
     });
     // Merge(inputs: N * T) -> output: T, value_index: int32
     r.ops(["Merge", "RefMerge"], |op| {
-        op.shape(merge_shape).by_executor(Vec::new());
+        op.shape(merge_shape).by_executor();
     });
     // RefSelect(index: int32, inputs: Ref(N * T)) -> output: Ref(T)
     r.op("RefSelect").shape(select_shape).compute(select);
     // Enter(data: T, frame_name, is_constant, parallel_iterations) -> output: T
-    r.op("Enter").shape(enter_shape).by_executor(Vec::new());
+    r.op("Enter").shape(enter_shape).by_executor();
     // Exit(data: T) -> output: T
     r.ops(["RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration"], |op| {
-        op.shape(shape_fns::unchanged).by_executor(Vec::new());
+        op.shape(shape_fns::unchanged).by_executor();
     });
     // LoopCond(input: bool) -> output: bool
-    r.op("LoopCond").shape(shape_fns::unchanged_of_rank(0)).by_executor(Vec::new());
-    r.op("ControlTrigger").shape(shape_fns::no_outputs).by_executor(Vec::new());
+    r.op("LoopCond").shape(shape_fns::unchanged_of_rank(0)).by_executor();
+    r.op("ControlTrigger").shape(shape_fns::no_outputs).by_executor();
 }
-
-/// What a Switch can hand on.
-const SWITCHED: &[DType] = &[
-    DType::FLOAT,
-    DType::DOUBLE,
-    DType::HALF,
-    DType::BFLOAT16,
-    DType::INT8,
-    DType::INT16,
-    DType::INT32,
-    DType::INT64,
-    DType::UINT8,
-    DType::UINT16,
-    DType::UINT32,
-    DType::UINT64,
-    DType::COMPLEX64,
-    DType::COMPLEX128,
-    DType::BOOL,
-    DType::STRING,
-    DType::RESOURCE,
-    DType::VARIANT,
-    DType::QINT8,
-    DType::QUINT8,
-    DType::QINT32,
-];
 
 /// Every output is the data.
 fn switch_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {

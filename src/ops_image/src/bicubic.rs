@@ -1,7 +1,7 @@
 //! `ResizeBicubic`.
 
 use num_traits::AsPrimitive;
-use tfcore_base::{Elem, Make, RealNumbers, Result, TypeSet, try_collect};
+use tfcore_base::{Elem, LoopFor, RealNumbers, Result, TypedLoop, try_collect};
 use tfcore_framework::Registry;
 use tfcore_math::pool::par_chunks_mut;
 
@@ -12,7 +12,7 @@ pub(crate) fn register(r: &mut Registry) {
     // `half_pixel_centers`: each pixel is interpolated from four by four of the input around it.
     r.op("ResizeBicubic")
         .shape(resize_shape)
-        .cpu_for("T", &RealNumbers::dtypes(), |init| interpolation::<BicubicForm, _>(init, taps));
+        .typed_kernel::<Bicubic, RealNumbers>("T", |init, run| interpolation(init, run, taps));
 }
 
 /// Four input pixels along one axis and their weights.
@@ -78,33 +78,35 @@ pub(crate) fn taps(alignment: Alignment, input: usize, output: usize) -> Result<
     }))
 }
 
-struct BicubicForm;
+struct Bicubic;
 
-impl<T: Elem + AsPrimitive<f32>> Make<T, InterpolationLoop<Taps>> for BicubicForm {
-    fn make() -> InterpolationLoop<Taps> {
-        |parallel, resize, rows, cols, images, out| {
-            let (images, out_row) = (images.typed::<T>(), resize.out_row());
-            let (in_row, channels) = (resize.in_row(), resize.channels);
-            par_chunks_mut(parallel, out, out_row, 1 << 10, &|start, piece| {
-                // An input row between rows, before it is interpolated along the columns.
-                let mut mixed = vec![0.0; in_row];
-                for (row, out) in (start / out_row..).zip(piece.chunks_exact_mut(out_row)) {
-                    let (image, taps) = (row / resize.out_h, &rows[row % resize.out_h]);
-                    let sources = taps
-                        .pixels
-                        .map(|row| &images[(image * resize.in_h + row) * in_row..][..in_row]);
-                    for (i, mixed) in mixed.iter_mut().enumerate() {
-                        *mixed = taps.sum(sources.map(|source| source[i].as_()));
-                    }
-                    for (out, taps) in out.chunks_exact_mut(channels).zip(cols) {
-                        for (channel, out) in out.iter_mut().enumerate() {
-                            *out = taps.sum(taps.pixels.map(|col| mixed[col * channels + channel]));
-                        }
+impl TypedLoop for Bicubic {
+    type Loop = InterpolationLoop<Taps>;
+}
+
+impl<T: Elem + AsPrimitive<f32>> LoopFor<T> for Bicubic {
+    const LOOP: InterpolationLoop<Taps> = |parallel, resize, rows, cols, images, out| {
+        let (images, out_row) = (images.typed::<T>(), resize.out_row());
+        let (in_row, channels) = (resize.in_row(), resize.channels);
+        par_chunks_mut(parallel, out, out_row, 1 << 10, &|start, piece| {
+            // An input row between rows, before it is interpolated along the columns.
+            let mut mixed = vec![0.0; in_row];
+            for (row, out) in (start / out_row..).zip(piece.chunks_exact_mut(out_row)) {
+                let (image, taps) = (row / resize.out_h, &rows[row % resize.out_h]);
+                let sources = taps
+                    .pixels
+                    .map(|row| &images[(image * resize.in_h + row) * in_row..][..in_row]);
+                for (i, mixed) in mixed.iter_mut().enumerate() {
+                    *mixed = taps.sum(sources.map(|source| source[i].as_()));
+                }
+                for (out, taps) in out.chunks_exact_mut(channels).zip(cols) {
+                    for (channel, out) in out.iter_mut().enumerate() {
+                        *out = taps.sum(taps.pixels.map(|col| mixed[col * channels + channel]));
                     }
                 }
-            });
-        }
-    }
+            }
+        });
+    };
 }
 
 #[cfg(test)]

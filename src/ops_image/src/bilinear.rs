@@ -1,7 +1,7 @@
 //! `ResizeBilinear`.
 
 use num_traits::AsPrimitive;
-use tfcore_base::{Elem, Make, RealNumbers, Result, TypeSet, try_collect};
+use tfcore_base::{Elem, LoopFor, RealNumbers, Result, TypedLoop, try_collect};
 use tfcore_framework::Registry;
 use tfcore_math::isa::vectorize;
 use tfcore_math::pool::par_chunks_mut;
@@ -11,9 +11,9 @@ use crate::resize::{Alignment, InterpolationLoop, interpolation, resize_shape};
 pub(crate) fn register(r: &mut Registry) {
     // `ResizeBilinear(images: T, size: int32) -> resized_images: float`, attrs `align_corners`,
     // `half_pixel_centers`: each pixel is interpolated between the four of the input around it.
-    r.op("ResizeBilinear").shape(resize_shape).cpu_for("T", &RealNumbers::dtypes(), |init| {
-        interpolation::<BilinearForm, _>(init, between)
-    });
+    r.op("ResizeBilinear")
+        .shape(resize_shape)
+        .typed_kernel::<Bilinear, RealNumbers>("T", |init, run| interpolation(init, run, between));
 }
 
 /// Two neighbouring input pixels and how far from the first one towards the second.
@@ -36,24 +36,26 @@ pub(crate) fn between(alignment: Alignment, input: usize, output: usize) -> Resu
     }))
 }
 
-struct BilinearForm;
+struct Bilinear;
 
-impl<T: Elem + AsPrimitive<f32>> Make<T, InterpolationLoop<Between>> for BilinearForm {
-    fn make() -> InterpolationLoop<Between> {
-        |parallel, resize, rows, cols, images, out| {
-            let (images, out_row) = (images.typed::<T>(), resize.out_row());
-            par_chunks_mut(parallel, out, out_row, 1 << 12, &|start, piece| {
-                for (row, out) in (start / out_row..).zip(piece.chunks_exact_mut(out_row)) {
-                    let (image, row) = (row / resize.out_h, rows[row % resize.out_h]);
-                    let source = |row: usize| {
-                        &images[(image * resize.in_h + row) * resize.in_row()..][..resize.in_row()]
-                    };
-                    let (top, bottom) = (source(row.lower), source(row.upper));
-                    interpolate_row(top, bottom, row.fraction, cols, resize.channels, out);
-                }
-            });
-        }
-    }
+impl TypedLoop for Bilinear {
+    type Loop = InterpolationLoop<Between>;
+}
+
+impl<T: Elem + AsPrimitive<f32>> LoopFor<T> for Bilinear {
+    const LOOP: InterpolationLoop<Between> = |parallel, resize, rows, cols, images, out| {
+        let (images, out_row) = (images.typed::<T>(), resize.out_row());
+        par_chunks_mut(parallel, out, out_row, 1 << 12, &|start, piece| {
+            for (row, out) in (start / out_row..).zip(piece.chunks_exact_mut(out_row)) {
+                let (image, row) = (row / resize.out_h, rows[row % resize.out_h]);
+                let source = |row: usize| {
+                    &images[(image * resize.in_h + row) * resize.in_row()..][..resize.in_row()]
+                };
+                let (top, bottom) = (source(row.lower), source(row.upper));
+                interpolate_row(top, bottom, row.fraction, cols, resize.channels, out);
+            }
+        });
+    };
 }
 
 fn interpolate_row<T: AsPrimitive<f32>>(

@@ -1,6 +1,6 @@
 //! `ResizeNearestNeighbor`.
 
-use tfcore_base::{RealNumbers, Result, TypeSet, try_collect};
+use tfcore_base::{Result, try_collect};
 use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, kernel};
 use tfcore_math::pool::{Parallel, par_chunks_mut};
 use tfcore_tensor::{Elems, ElemsMut, Lane, Shape};
@@ -10,34 +10,25 @@ use crate::resize::{Alignment, Resize, resize_shape};
 pub(crate) fn register(r: &mut Registry) {
     // `ResizeNearestNeighbor(images: T, size: int32) -> resized_images: T`, attrs `align_corners`,
     // `half_pixel_centers`: each pixel is the input's that is nearest to it.
-    r.op("ResizeNearestNeighbor").shape(resize_shape).cpu_for(
-        "T",
-        &RealNumbers::dtypes(),
-        nearest_kernel,
-    );
+    r.op("ResizeNearestNeighbor").shape(resize_shape).cpu(nearest_kernel);
 }
 
 fn nearest_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     let alignment = Alignment::new(init.attrs)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let resize = Resize::new(ctx)?;
-        let mut out = ctx.allocate_output(0, Shape::new(&resize.sizes())?)?;
-        if out.count() == 0 {
-            ctx.set_output(0, out);
-            return Ok(());
-        }
-        let rows = sources(alignment, resize.in_h, resize.out_h)?;
-        let cols = sources(alignment, resize.in_w, resize.out_w)?;
         let (parallel, images) = (ctx.parallel(), ctx.input(0)?.elems());
-        let target = out.elems_mut()?;
-        match images.dtype().size() {
-            1 => gather::<u8>(parallel, &resize, &rows, &cols, images, target),
-            2 => gather::<u16>(parallel, &resize, &rows, &cols, images, target),
-            4 => gather::<u32>(parallel, &resize, &rows, &cols, images, target),
-            _ => gather::<u64>(parallel, &resize, &rows, &cols, images, target),
-        }
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.try_produce(0, Shape::new(&resize.sizes())?, |out| {
+            let rows = sources(alignment, resize.in_h, resize.out_h)?;
+            let cols = sources(alignment, resize.in_w, resize.out_w)?;
+            match images.dtype().size() {
+                1 => gather::<u8>(parallel, &resize, &rows, &cols, images, out),
+                2 => gather::<u16>(parallel, &resize, &rows, &cols, images, out),
+                4 => gather::<u32>(parallel, &resize, &rows, &cols, images, out),
+                _ => gather::<u64>(parallel, &resize, &rows, &cols, images, out),
+            }
+            Ok(())
+        })
     })
 }
 

@@ -1,6 +1,6 @@
 //! What the resizing ops share: shapes, checks and the way from an output pixel back to the input.
 
-use tfcore_base::{Pick, RealNumbers, Result, internal, invalid};
+use tfcore_base::{Result, invalid};
 use tfcore_framework::{Attrs, InferenceContext, Kernel, KernelInit, OpContext, kernel, shape_ops};
 use tfcore_math::pool::Parallel;
 use tfcore_tensor::{Dim, Elems, Shape, Tensor};
@@ -126,29 +126,22 @@ pub(crate) type InterpolationLoop<P> = fn(Parallel<'_>, &Resize, &[P], &[P], Ele
 /// What each of so many output pixels along one axis is made of, by the alignment and the number of input pixels.
 pub(crate) type PixelsFn<P> = fn(Alignment, usize, usize) -> Result<Vec<P>>;
 
-/// The kernel of an op that interpolates between pixels, with the loops of form `F`.
-pub(crate) fn interpolation<F, P: 'static>(
+/// The kernel of an op that interpolates between pixels.
+pub(crate) fn interpolation<P: 'static>(
     init: &KernelInit<'_>,
+    run: InterpolationLoop<P>,
     pixels: PixelsFn<P>,
-) -> Result<Box<dyn Kernel>>
-where
-    RealNumbers: Pick<F, InterpolationLoop<P>>,
-{
+) -> Result<Box<dyn Kernel>> {
     let alignment = Alignment::new(init.attrs)?;
-    let dtype = init.input_dtypes[0].base();
-    let run = <RealNumbers as Pick<F, InterpolationLoop<P>>>::pick(dtype)
-        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let resize = Resize::new(ctx)?;
-        let mut out = ctx.allocate_output(0, Shape::new(&resize.sizes())?)?;
-        if out.count() > 0 {
+        let images = ctx.input(0)?.elems();
+        ctx.try_produce(0, Shape::new(&resize.sizes())?, |out| {
             let rows = pixels(alignment, resize.in_h, resize.out_h)?;
             let cols = pixels(alignment, resize.in_w, resize.out_w)?;
-            let images = ctx.input(0)?.elems();
-            run(ctx.parallel(), &resize, &rows, &cols, images, out.as_mut_slice::<f32>()?);
-        }
-        ctx.set_output(0, out);
-        Ok(())
+            run(ctx.parallel(), &resize, &rows, &cols, images, out.typed());
+            Ok(())
+        })
     })
 }
 

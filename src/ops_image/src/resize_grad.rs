@@ -3,10 +3,7 @@
 use std::ops::Add;
 
 use num_traits::AsPrimitive;
-use tfcore_base::{
-    Elem, Floats, Integers, Make, Pick, RealNumbers, Result, TypeSet, internal, invalid,
-    try_collect,
-};
+use tfcore_base::{Elem, Floats, Integers, LoopFor, Result, TypedLoop, invalid, try_collect};
 use tfcore_framework::{InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel};
 use tfcore_math::pool::{Parallel, par_chunks_mut};
 use tfcore_tensor::{Elems, ElemsMut, Shape};
@@ -18,28 +15,33 @@ use crate::resize::{Alignment, Resize, resize_shape};
 
 pub(crate) fn register(r: &mut Registry) {
     // `ResizeBilinearGrad(grads: float, original_image: T) -> output: T`, attrs as `ResizeBilinear`.
-    r.op("ResizeBilinearGrad").shape(original_shape).cpu_for("T", &Floats::dtypes(), |init| {
-        interpolation_grad(init, |alignment, input, output| {
-            let all = between(alignment, input, output)?;
-            shares_of(&all, |at| [(at.lower, 1.0 - at.fraction), (at.upper, at.fraction)])
-        })
-    });
+    r.op("ResizeBilinearGrad").shape(original_shape).typed_kernel::<Weighted, Floats>(
+        "T",
+        |init, run| {
+            interpolation_grad(init, run, |alignment, input, output| {
+                let all = between(alignment, input, output)?;
+                shares_of(&all, |at| [(at.lower, 1.0 - at.fraction), (at.upper, at.fraction)])
+            })
+        },
+    );
 
     // `ResizeBicubicGrad(grads: float, original_image: T) -> output: T`, attrs as `ResizeBicubic`.
-    r.op("ResizeBicubicGrad").shape(original_shape).cpu_for("T", &<(f32, f64)>::dtypes(), |init| {
-        interpolation_grad(init, |alignment, input, output| {
-            let all = taps(alignment, input, output)?;
-            shares_of(&all, |taps| [0, 1, 2, 3].map(|i| (taps.pixels[i], taps.weights[i])))
-        })
-    });
+    r.op("ResizeBicubicGrad").shape(original_shape).typed_kernel::<Weighted, (f32, f64)>(
+        "T",
+        |init, run| {
+            interpolation_grad(init, run, |alignment, input, output| {
+                let all = taps(alignment, input, output)?;
+                shares_of(&all, |taps| [0, 1, 2, 3].map(|i| (taps.pixels[i], taps.weights[i])))
+            })
+        },
+    );
 
     // `ResizeNearestNeighborGrad(grads: T, size: int32) -> output: T`, attrs as `ResizeNearestNeighbor`; `size` is that
     // of the image which was resized. Integers wrap.
-    r.op("ResizeNearestNeighborGrad").shape(resize_shape).cpu_for(
-        "T",
-        &RealNumbers::dtypes(),
-        nearest_grad,
-    );
+    r.op("ResizeNearestNeighborGrad")
+        .shape(resize_shape)
+        .typed_kernel::<Whole, Floats>("T", nearest_grad)
+        .typed_kernel::<WholeIntegers, Integers>("T", nearest_grad);
 }
 
 fn original_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -77,44 +79,50 @@ type GatherLoop = fn(Parallel<'_>, &Resize, &[Share], &[Share], Elems<'_>, Elems
 /// The loop for interpolation, whose gradients are `float`.
 struct Weighted;
 
-impl<T: Elem + Copy> Make<T, GatherLoop> for Weighted
+impl TypedLoop for Weighted {
+    type Loop = GatherLoop;
+}
+
+impl<T: Elem + Copy> LoopFor<T> for Weighted
 where
     f64: AsPrimitive<T>,
 {
-    fn make() -> GatherLoop {
-        |parallel, resize, rows, cols, grads, out| {
-            // Each term is rounded to `float`, also where the sum is a `double`.
-            let add = |sum: f64, grad: f32, row: f32, col: f32| sum + f64::from(grad * row * col);
-            gather::<f32, T, f64>(parallel, resize, rows, cols, grads, out, add);
-        }
-    }
+    const LOOP: GatherLoop = |parallel, resize, rows, cols, grads, out| {
+        // Each term is rounded to `float`, also where the sum is a `double`.
+        let add = |sum: f64, grad: f32, row: f32, col: f32| sum + f64::from(grad * row * col);
+        gather::<f32, T, f64>(parallel, resize, rows, cols, grads, out, add);
+    };
 }
 
 /// The loop for whole pixels, whose sums are rounded as the reference rounds them: after each term.
 struct Whole;
 
-impl<T: Elem + AsPrimitive<T> + Add<Output = T>> Make<T, GatherLoop> for Whole {
-    fn make() -> GatherLoop {
-        |parallel, resize, rows, cols, grads, out| {
-            let add = |sum: T, grad: T, _, _| sum + grad;
-            gather::<T, T, T>(parallel, resize, rows, cols, grads, out, add);
-        }
-    }
+impl TypedLoop for Whole {
+    type Loop = GatherLoop;
+}
+
+impl<T: Elem + AsPrimitive<T> + Add<Output = T>> LoopFor<T> for Whole {
+    const LOOP: GatherLoop = |parallel, resize, rows, cols, grads, out| {
+        let add = |sum: T, grad: T, _, _| sum + grad;
+        gather::<T, T, T>(parallel, resize, rows, cols, grads, out, add);
+    };
 }
 
 /// As [`Whole`]; sums of 64 bits wrap, and their lower bits are the sums in shorter types.
 struct WholeIntegers;
 
-impl<T: Elem + AsPrimitive<i64>> Make<T, GatherLoop> for WholeIntegers
+impl TypedLoop for WholeIntegers {
+    type Loop = GatherLoop;
+}
+
+impl<T: Elem + AsPrimitive<i64>> LoopFor<T> for WholeIntegers
 where
     i64: AsPrimitive<T>,
 {
-    fn make() -> GatherLoop {
-        |parallel, resize, rows, cols, grads, out| {
-            let add = |sum: i64, grad: T, _, _| sum.wrapping_add(grad.as_());
-            gather::<T, T, i64>(parallel, resize, rows, cols, grads, out, add);
-        }
-    }
+    const LOOP: GatherLoop = |parallel, resize, rows, cols, grads, out| {
+        let add = |sum: i64, grad: T, _, _| sum.wrapping_add(grad.as_());
+        gather::<T, T, i64>(parallel, resize, rows, cols, grads, out, add);
+    };
 }
 
 fn gather<G: Elem + Copy, T: Elem + Copy, A: AsPrimitive<T> + Default>(
@@ -149,11 +157,12 @@ fn gather<G: Elem + Copy, T: Elem + Copy, A: AsPrimitive<T> + Default>(
     });
 }
 
-fn interpolation_grad(init: &KernelInit<'_>, shares: SharesFn) -> Result<Box<dyn Kernel>> {
+fn interpolation_grad(
+    init: &KernelInit<'_>,
+    run: GatherLoop,
+    shares: SharesFn,
+) -> Result<Box<dyn Kernel>> {
     let alignment = Alignment::new(init.attrs)?;
-    let dtype = init.output_dtypes[0];
-    let run = <Floats as Pick<Weighted, GatherLoop>>::pick(dtype)
-        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let (grads, image) = (ctx.input(0)?.shape(), ctx.input(1)?.shape());
         let &[batch, out_h, out_w, channels] = grads.to_usizes().as_slice() else {
@@ -176,16 +185,12 @@ fn interpolation_grad(init: &KernelInit<'_>, shares: SharesFn) -> Result<Box<dyn
     })
 }
 
-fn nearest_grad(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+fn nearest_grad(init: &KernelInit<'_>, run: GatherLoop) -> Result<Box<dyn Kernel>> {
     // Unlike the op itself, its gradient takes both at once.
     let alignment = Alignment {
         align_corners: init.attrs.bool("align_corners")?,
         half_pixel_centers: init.attrs.bool("half_pixel_centers")?,
     };
-    let dtype = init.output_dtypes[0];
-    let run = <Floats as Pick<Whole, GatherLoop>>::pick(dtype)
-        .or_else(|| <Integers as Pick<WholeIntegers, GatherLoop>>::pick(dtype))
-        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let (grads, size) = (ctx.input(0)?.shape(), ctx.input(1)?);
         let &[batch, out_h, out_w, channels] = grads.to_usizes().as_slice() else {
@@ -216,15 +221,14 @@ fn compute(
 ) -> Result<()> {
     let Resize { batch, in_h, in_w, channels, out_h, out_w } = *resize;
     let sizes = [batch, in_h, in_w, channels].map(|size| size as i64);
-    let mut out = ctx.allocate_output(0, Shape::new(&sizes)?)?;
-    if out.count() > 0 {
+    let grads = ctx.input(0)?.elems();
+    ctx.try_produce(0, Shape::new(&sizes)?, |out| {
         let mut rows = shares(in_h, out_h)?;
         rows.sort_by_key(|share| share.pixel);
         let cols = shares(in_w, out_w)?;
-        run(ctx.parallel(), resize, &rows, &cols, ctx.input(0)?.elems(), out.elems_mut()?);
-    }
-    ctx.set_output(0, out);
-    Ok(())
+        run(ctx.parallel(), resize, &rows, &cols, grads, out);
+        Ok(())
+    })
 }
 
 #[cfg(test)]

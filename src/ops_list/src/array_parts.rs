@@ -8,47 +8,40 @@ use crate::element_shape::{text, with_first};
 use crate::step_handles::find;
 use crate::tensor_array::TensorArray;
 use crate::tensor_arrays::output_flow;
-use crate::{array_shapes, parts, types};
+use crate::{array_shapes, parts};
 
 pub(crate) fn register(r: &mut Registry) {
-    let (gathered, concatenated, written) =
-        (types::gathered(), types::concatenated(), types::of_arrays());
-
     // `TensorArrayPack(handle: Ref(string), flow_in: float; element_shape) -> value: dtype`, all elements as rows.
-    r.op("TensorArrayPack").shape(shape_fns::unknown).cpu_for("dtype", &gathered, gather);
+    r.op("TensorArrayPack").shape(shape_fns::unknown).cpu(gather);
 
     // `TensorArrayGatherV3(handle: resource, indices: int32, flow_in: float; element_shape) -> value: dtype`,
     // elements `indices[i]` as rows.
-    r.op("TensorArrayGather").shape(shape_fns::unknown).cpu_for("dtype", &gathered, gather);
-    r.op("TensorArrayGatherV2").shape(array_shapes::gather_v2).cpu_for("dtype", &gathered, gather);
-    r.op("TensorArrayGatherV3").shape(array_shapes::gather_v3).cpu_for("dtype", &gathered, gather);
+    r.op("TensorArrayGather").shape(shape_fns::unknown).cpu(gather);
+    r.op("TensorArrayGatherV2").shape(array_shapes::gather_v2).cpu(gather);
+    r.op("TensorArrayGatherV3").shape(array_shapes::gather_v3).cpu(gather);
 
     // `TensorArrayConcatV3(handle: resource, flow_in: float; element_shape_except0) -> value: dtype, lengths:
     // int64`, the rows of all elements.
-    r.op("TensorArrayConcat").shape(shape_fns::unknown).cpu_for("dtype", &concatenated, concat);
+    r.op("TensorArrayConcat").shape(shape_fns::unknown).cpu(concat);
     r.ops(["TensorArrayConcatV2", "TensorArrayConcatV3"], |op| {
-        op.shape(array_shapes::concat).cpu_for("dtype", &concatenated, concat);
+        op.shape(array_shapes::concat).cpu(concat);
     });
 
     // `TensorArrayUnpack(handle: Ref(string), value: T, flow_in: float) -> flow_out: float`, writes row `i` of the
     // value to element `i`.
-    r.op("TensorArrayUnpack")
-        .shape(shape_fns::unknown)
-        .cpu_for("T", &written, |_| Ok(Box::new(unpack)));
+    r.op("TensorArrayUnpack").shape(shape_fns::unknown).compute(unpack);
 
     // `TensorArrayScatterV3(handle: resource, indices: int32, value: T, flow_in: float) -> flow_out: float`, writes
     // row `i` of the value to element `indices[i]`.
-    let scatter = |_: &KernelInit<'_>| -> Result<Box<dyn Kernel>> { Ok(Box::new(scatter)) };
-    r.op("TensorArrayScatter").shape(shape_fns::unknown).cpu_for("T", &written, scatter);
-    r.op("TensorArrayScatterV2").shape(array_shapes::scatter_v2).cpu_for("T", &written, scatter);
-    r.op("TensorArrayScatterV3").shape(array_shapes::scatter_v3).cpu_for("T", &written, scatter);
+    r.op("TensorArrayScatter").shape(shape_fns::unknown).compute(scatter);
+    r.op("TensorArrayScatterV2").shape(array_shapes::scatter_v2).compute(scatter);
+    r.op("TensorArrayScatterV3").shape(array_shapes::scatter_v3).compute(scatter);
 
     // `TensorArraySplitV3(handle: resource, value: T, lengths: int64, flow_in: float) -> flow_out: float`, writes
     // consecutive parts of the value with so many rows.
-    let split = |_: &KernelInit<'_>| -> Result<Box<dyn Kernel>> { Ok(Box::new(split)) };
-    r.op("TensorArraySplit").shape(shape_fns::unknown).cpu_for("T", &written, split);
+    r.op("TensorArraySplit").shape(shape_fns::unknown).compute(split);
     r.ops(["TensorArraySplitV2", "TensorArraySplitV3"], |op| {
-        op.shape(array_shapes::split).cpu_for("T", &written, split);
+        op.shape(array_shapes::split).compute(split);
     });
 }
 

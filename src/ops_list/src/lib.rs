@@ -19,7 +19,6 @@ mod tensor_list;
 mod tensor_map;
 #[cfg(test)]
 mod testing;
-mod types;
 
 use tfcore_framework::Registry;
 

@@ -11,7 +11,7 @@ use crate::tensor_list::{
     TensorList, input_list, input_list_of, list_value, output_changed_list, take_variants,
     variant_text,
 };
-use crate::{list_shapes, parts, types};
+use crate::{list_shapes, parts};
 
 pub(crate) fn register(r: &mut Registry) {
     // `EmptyTensorList(element_shape: shape_type, max_num_elements: int32; element_dtype) -> handle: variant`.
@@ -37,11 +37,7 @@ pub(crate) fn register(r: &mut Registry) {
 
     // `TensorListGetItem(input_handle: variant, index: int32, element_shape: Tshape) -> item: element_dtype`, zeros
     // for an element that has not been set.
-    r.op("TensorListGetItem").shape(list_shapes::get_item).cpu_for(
-        "element_dtype",
-        &types::of_lists(),
-        get_item,
-    );
+    r.op("TensorListGetItem").shape(list_shapes::get_item).cpu(get_item);
 
     // `TensorListSetItem(input_handle: variant, index: int32, item: element_dtype) -> output_handle: variant`.
     r.op("TensorListSetItem").shape(list_shapes::set_item).cpu(set_item);
@@ -51,19 +47,11 @@ pub(crate) fn register(r: &mut Registry) {
 
     // `TensorListPushBackBatch(input_handles: variant, tensor: element_dtype) -> output_handles: variant`, row
     // `i` of the tensor is pushed to list `i`.
-    r.op("TensorListPushBackBatch").shape(list_shapes::push_back_batch).cpu_for(
-        "element_dtype",
-        &types::of_lists(),
-        push_back_batch,
-    );
+    r.op("TensorListPushBackBatch").shape(list_shapes::push_back_batch).cpu(push_back_batch);
 
     // `TensorListPopBack(input_handle: variant, element_shape: int32) -> output_handle: variant, tensor:
     // element_dtype`, takes the last element off.
-    r.op("TensorListPopBack").shape(list_shapes::pop_back).cpu_for(
-        "element_dtype",
-        &types::of_lists(),
-        pop_back,
-    );
+    r.op("TensorListPopBack").shape(list_shapes::pop_back).cpu(pop_back);
 
     // `TensorListResize(input_handle: variant, size: int32) -> output_handle: variant`.
     r.op("TensorListResize").shape(list_shapes::resize).compute(resize);

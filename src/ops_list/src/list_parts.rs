@@ -8,60 +8,45 @@ use crate::element_shape::{
     are_compatible, merged, merged_with, shape_operand, text, with_first, without_first,
 };
 use crate::tensor_list::{TensorList, input_list, input_list_of, list_value, output_changed_list};
-use crate::{list_shapes, parts, types};
+use crate::{list_shapes, parts};
 
 pub(crate) fn register(r: &mut Registry) {
-    let dtypes = types::of_lists();
-
     // `TensorListFromTensor(tensor: element_dtype, element_shape: shape_type) -> output_handle: variant`, the rows
     // of the tensor.
-    r.op("TensorListFromTensor").shape(list_shapes::from_tensor).cpu_for(
-        "element_dtype",
-        &dtypes,
-        |_| Ok(Box::new(from_tensor)),
-    );
+    r.op("TensorListFromTensor").shape(list_shapes::from_tensor).compute(from_tensor);
 
     // `TensorListSplit(tensor: element_dtype, element_shape: shape_type, lengths: int64) -> output_handle:
     // variant`, consecutive parts of the tensor with so many rows.
-    r.op("TensorListSplit")
-        .shape(list_shapes::split)
-        .cpu_for("element_dtype", &dtypes, |_| Ok(Box::new(split)));
+    r.op("TensorListSplit").shape(list_shapes::split).compute(split);
 
     // `TensorListScatter(tensor: element_dtype, indices: int32, element_shape: shape_type) -> output_handle:
     // variant`, a list with row `i` of the tensor as element `indices[i]`.
     // `TensorListScatterV2` has as last input the number of elements, -1 for as many as are needed.
     r.ops(["TensorListScatter", "TensorListScatterV2"], |op| {
-        op.shape(list_shapes::list_of_operand(2))
-            .cpu_for("element_dtype", &dtypes, |_| Ok(Box::new(scatter)));
+        op.shape(list_shapes::list_of_operand(2)).compute(scatter);
     });
 
     // `TensorListScatterIntoExistingList(input_handle: variant, tensor: element_dtype, indices: int32) ->
     // output_handle: variant`, the list with row `i` of the tensor as element `indices[i]`.
-    r.op("TensorListScatterIntoExistingList").shape(list_shapes::scatter_into).cpu_for(
-        "element_dtype",
-        &dtypes,
-        |_| Ok(Box::new(scatter_into)),
-    );
+    r.op("TensorListScatterIntoExistingList")
+        .shape(list_shapes::scatter_into)
+        .compute(scatter_into);
 
     // `TensorListStack(input_handle: variant, element_shape: int32; num_elements) -> tensor: element_dtype`, the
     // elements as rows.
-    r.op("TensorListStack").shape(list_shapes::stack).cpu_for("element_dtype", &dtypes, stack);
+    r.op("TensorListStack").shape(list_shapes::stack).cpu(stack);
 
     // `TensorListGather(input_handle: variant, indices: int32, element_shape: int32) -> values: element_dtype`,
     // elements `indices[i]` as rows.
-    r.op("TensorListGather").shape(list_shapes::gather).cpu_for("element_dtype", &dtypes, gather);
+    r.op("TensorListGather").shape(list_shapes::gather).cpu(gather);
 
     // `TensorListConcat(input_handle: variant; element_shape) -> tensor: element_dtype, lengths: int64`, the
     // rows of all elements.
-    r.op("TensorListConcat").shape(list_shapes::concat).cpu_for("element_dtype", &dtypes, concat);
+    r.op("TensorListConcat").shape(list_shapes::concat).cpu(concat);
 
     // `TensorListConcatV2(input_handle: variant, element_shape: shape_type, leading_dims: int64) -> tensor:
     // element_dtype, lengths: int64`, where `leading_dims` are the rows of elements that have not been set.
-    r.op("TensorListConcatV2").shape(list_shapes::concat_v2).cpu_for(
-        "element_dtype",
-        &dtypes,
-        concat_v2,
-    );
+    r.op("TensorListConcatV2").shape(list_shapes::concat_v2).cpu(concat_v2);
 }
 
 /// Refuses a scalar where rows are needed.

@@ -9,9 +9,9 @@ use tfcore_base::{DType, Result, invalid, require};
 use tfcore_framework::{Attrs, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns};
 use tfcore_tensor::{Shape, Tensor};
 
+use crate::array_shapes;
 use crate::step_handles::{find, handle_pair, keep, output_handle, unique_name, unless_it_exists};
 use crate::tensor_array::{ArraySpec, TensorArray};
-use crate::{array_shapes, types};
 
 pub(crate) fn register(r: &mut Registry) {
     // `TensorArrayV3(size: int32; dtype, element_shape, dynamic_size, clear_after_read, identical_element_shapes,
@@ -31,16 +31,14 @@ pub(crate) fn register(r: &mut Registry) {
     r.op("TensorArrayGradWithShape").shape(array_shapes::gradient_with_shape).cpu(create_gradient);
 
     // `TensorArrayWriteV3(handle: resource, index: int32, value: T, flow_in: float) -> flow_out: float`.
-    let written = types::of_arrays();
-    let write = |_: &KernelInit<'_>| -> Result<Box<dyn Kernel>> { Ok(Box::new(write)) };
-    r.op("TensorArrayWrite").shape(shape_fns::unknown).cpu_for("T", &written, write);
-    r.op("TensorArrayWriteV2").shape(array_shapes::write_v2).cpu_for("T", &written, write);
-    r.op("TensorArrayWriteV3").shape(array_shapes::write_v3).cpu_for("T", &written, write);
+    r.op("TensorArrayWrite").shape(shape_fns::unknown).compute(write);
+    r.op("TensorArrayWriteV2").shape(array_shapes::write_v2).compute(write);
+    r.op("TensorArrayWriteV3").shape(array_shapes::write_v3).compute(write);
 
     // `TensorArrayReadV3(handle: resource, index: int32, flow_in: float) -> value: dtype`.
-    r.op("TensorArrayRead").shape(shape_fns::unknown).cpu_for("dtype", &written, read);
-    r.op("TensorArrayReadV2").shape(array_shapes::read_v2).cpu_for("dtype", &written, read);
-    r.op("TensorArrayReadV3").shape(array_shapes::read_v3).cpu_for("dtype", &written, read);
+    r.op("TensorArrayRead").shape(shape_fns::unknown).cpu(read);
+    r.op("TensorArrayReadV2").shape(array_shapes::read_v2).cpu(read);
+    r.op("TensorArrayReadV3").shape(array_shapes::read_v3).cpu(read);
 
     // `TensorArraySizeV3(handle: resource, flow_in: float) -> size: int32`.
     r.op("TensorArraySize").shape(shape_fns::unknown).compute(size);

@@ -1,6 +1,6 @@
 //! `AddN`: the sum of any number of tensors.
 
-use tfcore_base::{DType, Numbers, Result, TypeSet, invalid};
+use tfcore_base::{DType, Numbers, Result, invalid};
 use tfcore_framework::{
     AddAssign, InferenceContext, OpContext, Registry, ShapeAndType, add_assign_of_number,
     for_each_part, kernel, shape_ops,
@@ -11,12 +11,12 @@ pub(crate) fn register(r: &mut Registry) {
     // `AddN(inputs: N * T) -> sum: T`.
     r.op("AddN")
         .shape(add_n_shape)
-        .cpu_for("T", &Numbers::dtypes(), |init| {
+        .cpu_of::<Numbers>("T", |init| {
             let name = init.name.to_string();
             let add = add_assign_of_number(init.output_dtypes[0])?;
             kernel(move |ctx| add_n(ctx, &name, add))
         })
-        .cpu_for("T", &[DType::VARIANT], |_| Ok(Box::new(add_variants)));
+        .cpu_of::<(Variant,)>("T", |_| kernel(add_variants));
 }
 
 fn add_n_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {

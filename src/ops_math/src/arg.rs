@@ -3,22 +3,20 @@
 use std::marker::PhantomData;
 
 use tfcore_base::{
-    BFloat16, DType, Elem, Half, Make, Pick, Result, TypeSet, internal, invalid, try_collect,
-    try_filled,
+    BFloat16, DType, Elem, Half, LoopFor, Result, TypedLoop, invalid, try_collect, try_filled,
 };
-use tfcore_framework::{InferenceContext, OpContext, OpEntry, Registry, kernel, shape_ops};
+use tfcore_framework::{InferenceContext, OpContext, Registry, shape_ops};
 use tfcore_tensor::{Dim, Elems, PartialShape, Shape, Tensor};
 
 /// The types that have an order, `bool` among them.
 type Ordered = (f32, f64, Half, BFloat16, i8, i16, i32, i64, u8, u16, u32, u64, bool);
 
 pub(crate) fn register(r: &mut Registry) {
-    use DType as D;
     // `ArgMax(input: T, dimension: Tidx) -> output: output_type`, the first of the largest elements
     // along an axis; a NaN is larger than nothing.
-    r.op("ArgMax").arg::<Largest>(&[D::INT16, D::INT32, D::INT64, D::UINT16]);
+    r.op("ArgMax").shape(arg_shape).typed::<ArgLoops<Largest>, Ordered>("T", compute);
     // `ArgMin`, as `ArgMax`, of the smallest.
-    r.op("ArgMin").arg::<Smallest>(&[D::INT32, D::INT64]);
+    r.op("ArgMin").shape(arg_shape).typed::<ArgLoops<Smallest>, Ordered>("T", compute);
 }
 
 /// Which of two elements is taken.
@@ -77,12 +75,14 @@ impl Bounds for bool {
 /// Finds the index for each `(outer, inner)` of an `[outer, len, inner]` layout.
 type ArgLoop = fn(Elems<'_>, [usize; 3], &mut [i64]);
 
-struct ArgForm<C>(PhantomData<C>);
+struct ArgLoops<C>(PhantomData<C>);
 
-impl<T: Bounds, C: Choice> Make<T, ArgLoop> for ArgForm<C> {
-    fn make() -> ArgLoop {
-        arg_loop::<T, C>
-    }
+impl<C> TypedLoop for ArgLoops<C> {
+    type Loop = ArgLoop;
+}
+
+impl<T: Bounds, C: Choice> LoopFor<T> for ArgLoops<C> {
+    const LOOP: ArgLoop = arg_loop::<T, C>;
 }
 
 fn arg_loop<T: Bounds, C: Choice>(x: Elems<'_>, [_, len, inner]: [usize; 3], out: &mut [i64]) {
@@ -99,22 +99,6 @@ fn arg_loop<T: Bounds, C: Choice>(x: Elems<'_>, [_, len, inner]: [usize; 3], out
                 }
             }
         }
-    }
-}
-
-trait ArgEntry {
-    fn arg<C: Choice>(self, outputs: &[DType]);
-}
-
-impl ArgEntry for OpEntry<'_> {
-    fn arg<C: Choice>(self, outputs: &[DType]) {
-        let constraints = vec![("T", Ordered::dtypes()), ("output_type", outputs.to_vec())];
-        self.shape(arg_shape).cpu_where(constraints, |init| {
-            let dtype = init.input_dtypes[0];
-            let body: ArgLoop = <Ordered as Pick<ArgForm<C>, ArgLoop>>::pick(dtype)
-                .ok_or_else(|| internal!("{} of {dtype}", init.op.name))?;
-            kernel(move |ctx| compute(ctx, body))
-        });
     }
 }
 

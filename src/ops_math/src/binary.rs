@@ -3,8 +3,7 @@
 use num_complex::Complex;
 use num_traits::Float;
 use tfcore_base::{
-    BFloat16, Complex64, Complex128, DType, Floats, Half, Integers, Numbers, RealNumbers, Result,
-    invalid,
+    BFloat16, Complex64, Complex128, Floats, Half, Integers, Numbers, RealNumbers, Result, invalid,
 };
 use tfcore_framework::{Binary, Registry, shape_fns};
 use tfcore_tensor::TString;
@@ -112,8 +111,10 @@ fn is_nan<T: PartialEq>(x: T) -> bool {
     x != x
 }
 
-/// Strings are added by writing one after the other.
-impl Binary<TString> for Add {
+/// What adding is for strings.
+struct Concatenate;
+
+impl Binary<TString> for Concatenate {
     type Out = TString;
     const COST: usize = 50;
 
@@ -234,7 +235,8 @@ macro_rules! same_type_ops {
 pub(crate) fn register(r: &mut Registry) {
     same_type_ops! { r;
         "AddV2" Add Numbers;
-        "Add" Add (f32, f64, Half, BFloat16, i8, i16, i32, i64, u8, Complex64, Complex128, TString);
+        "Add" Add (f32, f64, Half, BFloat16, i8, i16, i32, i64, u8, Complex64, Complex128);
+        "Add" Concatenate (TString,);
         "Sub" Sub Numbers;
         "Mul" Mul Numbers;
         "SquaredDifference" SquaredDifference
@@ -256,16 +258,12 @@ pub(crate) fn register(r: &mut Registry) {
         "RightShift" RightShift Integers;
     }
     // `Complex(real: T, imag: T) -> out: Tout`, where `T` is the type of the parts of `Tout`.
-    let pair = |real: DType, complex: DType| vec![("T", vec![real]), ("Tout", vec![complex])];
-    r.op("Complex")
-        .shape(shape_fns::broadcast_binary)
-        .binary_where::<FromParts, (f32, f64)>(pair(DType::FLOAT, DType::COMPLEX64))
-        .binary_where::<FromParts, (f32, f64)>(pair(DType::DOUBLE, DType::COMPLEX128));
+    r.op("Complex").shape(shape_fns::broadcast_binary).binary::<FromParts, (f32, f64)>();
 }
 
 #[cfg(test)]
 mod tests {
-    use tfcore_base::Elem;
+    use tfcore_base::{DType, Elem};
     use tfcore_framework::AttrValue;
     use tfcore_framework::testing::{infer, registry_of, run_op};
     use tfcore_tensor::{Shape, Tensor};

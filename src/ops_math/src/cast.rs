@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use num_complex::Complex;
 use tfcore_base::{
-    BFloat16, Complex64, Complex128, DType, Elem, Float8E4M3Fn, Float8E5M2, Half, Int4, Make, Pick,
-    QInt8, QInt16, QInt32, QUInt8, QUInt16, Result, UInt4, unimplemented_error,
+    BFloat16, Complex64, Complex128, DType, Elem, Float8E4M3Fn, Float8E5M2, Half, Int4, LoopFor,
+    LoopSet, QInt8, QInt16, QInt32, QUInt8, QUInt16, Result, TypedLoop, UInt4, unimplemented_error,
 };
 use tfcore_framework::{
     Forward, Kernel, KernelInit, OpContext, Registry, ScalarKernel, for_each_part, shape_fns,
@@ -210,16 +210,20 @@ type CastLoop = fn(Elems<'_>, ElemsMut<'_>);
 struct LoadForm<W>(PhantomData<W>);
 struct StoreForm<W>(PhantomData<W>);
 
-impl<T: Load<W>, W: Elem> Make<T, CastLoop> for LoadForm<W> {
-    fn make() -> CastLoop {
-        |input, out| convert::<T, W>(input, out, |x| x.load())
-    }
+impl<W> TypedLoop for LoadForm<W> {
+    type Loop = CastLoop;
 }
 
-impl<T: Store<W>, W: Elem + Copy> Make<T, CastLoop> for StoreForm<W> {
-    fn make() -> CastLoop {
-        |input, out| convert::<W, T>(input, out, |x| T::store(x))
-    }
+impl<T: Load<W>, W: Elem> LoopFor<T> for LoadForm<W> {
+    const LOOP: CastLoop = |input, out| convert::<T, W>(input, out, |x| x.load());
+}
+
+impl<W> TypedLoop for StoreForm<W> {
+    type Loop = CastLoop;
+}
+
+impl<T: Store<W>, W: Elem + Copy> LoopFor<T> for StoreForm<W> {
+    const LOOP: CastLoop = |input, out| convert::<W, T>(input, out, |x| T::store(x));
 }
 
 #[inline(always)]
@@ -243,8 +247,8 @@ type Others = (Complex64, Complex128, QInt8, QInt16, QInt32, QUInt8, QUInt16);
 /// The wide type of elements of type `source`, and the loop that reads them where they are not of it
 /// already.
 fn loader(source: DType, target: DType) -> Option<(DType, Option<CastLoop>)> {
-    fn pick<W: Elem, S: Pick<LoadForm<W>, CastLoop>>(source: DType) -> Option<(DType, CastLoop)> {
-        S::pick(source).map(|load| (W::DTYPE, load))
+    fn pick<W: Elem, S: LoopSet<LoadForm<W>>>(source: DType) -> Option<(DType, CastLoop)> {
+        S::loop_for(source).map(|load| (W::DTYPE, load))
     }
     match source {
         DType::INT32 | DType::INT64 | DType::UINT64 | DType::FLOAT | DType::DOUBLE => {
@@ -264,15 +268,15 @@ fn loader(source: DType, target: DType) -> Option<(DType, Option<CastLoop>)> {
 fn storer(wide: DType, target: DType) -> Option<CastLoop> {
     fn pick<W, S, O>(target: DType) -> Option<CastLoop>
     where
-        S: Pick<StoreForm<W>, CastLoop>,
-        O: Pick<StoreForm<W>, CastLoop>,
+        S: LoopSet<StoreForm<W>>,
+        O: LoopSet<StoreForm<W>>,
     {
-        S::pick(target).or_else(|| O::pick(target))
+        S::loop_for(target).or_else(|| O::loop_for(target))
     }
     fn real<W>(target: DType) -> Option<CastLoop>
     where
-        Reals: Pick<StoreForm<W>, CastLoop>,
-        Others: Pick<StoreForm<W>, CastLoop>,
+        Reals: LoopSet<StoreForm<W>>,
+        Others: LoopSet<StoreForm<W>>,
     {
         pick::<W, Reals, Others>(target)
     }
@@ -284,8 +288,8 @@ fn storer(wide: DType, target: DType) -> Option<CastLoop> {
         DType::UINT64 => real::<u64>(target).or_else(|| pick::<u64, Narrow, Narrow>(target)),
         DType::FLOAT => real::<f32>(target).or_else(|| pick::<f32, Float8s, Float8s>(target)),
         DType::DOUBLE => real::<f64>(target).or_else(|| pick::<f64, Float8s, Float8s>(target)),
-        DType::COMPLEX64 => <(Complex128,) as Pick<StoreForm<Complex64>, _>>::pick(target),
-        DType::COMPLEX128 => <(Complex64,) as Pick<StoreForm<Complex128>, _>>::pick(target),
+        DType::COMPLEX64 => <(Complex128,) as LoopSet<StoreForm<Complex64>>>::loop_for(target),
+        DType::COMPLEX128 => <(Complex64,) as LoopSet<StoreForm<Complex128>>>::loop_for(target),
         _ => None,
     }
 }
@@ -302,8 +306,12 @@ fn is_supported(source: DType, target: DType) -> bool {
     !is_float8(target) || source.is_float() || is_float8(source)
 }
 
-/// How many of the lowest mantissa bits are cleared first if a node asks to truncate.
+/// Returns the number of low bits that are cleared first if a node asks to truncate: of the mantissa, except for one pair.
 fn truncated_bits(source: DType, target: DType) -> u32 {
+    // The reference takes the mantissa of a complex number for one of 0 bits, and clears the lowest bit of the exponent too.
+    if (source, target) == (DType::DOUBLE, DType::COMPLEX64) {
+        return 53;
+    }
     let mantissa = |dtype| -> u32 {
         match dtype {
             DType::DOUBLE | DType::COMPLEX128 => 52,
@@ -521,6 +529,10 @@ mod tests {
         assert_eq!(half.as_slice::<Half>().unwrap()[0].to_f32(), 1023.0 / 512.0);
         let half = run(input, DType::HALF, false).unwrap();
         assert_eq!(half.as_slice::<Half>().unwrap()[0].to_f32(), 2047.0 / 1024.0);
+        let input = Tensor::from_slice(Shape::vector(4), &[1.0f64, -1.9, 3.0, 0.75]).unwrap();
+        let complex = run(input, DType::COMPLEX64, true).unwrap();
+        let expected = [0.5, -0.5, 2.0, 0.5].map(|re| Complex64::new(re, 0.0));
+        assert_eq!(complex.as_slice::<Complex64>().unwrap(), expected);
         let input = Tensor::scalar(1.999f64);
         let rounded = run(input, DType::BFLOAT16, true).unwrap();
         assert_eq!(rounded.as_slice::<BFloat16>().unwrap()[0].to_f32(), 2.0);

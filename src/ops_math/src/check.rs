@@ -1,7 +1,7 @@
 //! Ops that look for values which are no numbers.
 
 use num_traits::Float;
-use tfcore_base::{Elem, Floats, Make, Pick, Result, TypeSet, internal, invalid};
+use tfcore_base::{Elem, Floats, LoopFor, Result, TypedLoop, invalid};
 use tfcore_framework::{Kernel, KernelInit, Registry, kernel, shape_fns};
 use tfcore_math::isa::vectorize;
 use tfcore_tensor::Elems;
@@ -12,7 +12,9 @@ pub(crate) fn register(r: &mut Registry) {
     for (name, tells_signs) in [("CheckNumerics", false), ("CheckNumericsV2", true)] {
         r.op(name)
             .shape(shape_fns::unchanged)
-            .cpu_for("T", &Floats::dtypes(), move |init| check_kernel(init, tells_signs));
+            .typed_kernel::<Search, Floats>("T", move |init, search| {
+                check_kernel(init, search, tells_signs)
+            });
     }
 }
 
@@ -24,14 +26,16 @@ struct Found {
     positive: bool,
 }
 
-type Search = fn(Elems<'_>) -> Found;
+type SearchLoop = fn(Elems<'_>) -> Found;
 
-struct SearchForm;
+struct Search;
 
-impl<T: Elem + Float> Make<T, Search> for SearchForm {
-    fn make() -> Search {
-        search::<T>
-    }
+impl TypedLoop for Search {
+    type Loop = SearchLoop;
+}
+
+impl<T: Elem + Float> LoopFor<T> for Search {
+    const LOOP: SearchLoop = search::<T>;
 }
 
 fn search<T: Elem + Float>(elems: Elems<'_>) -> Found {
@@ -50,10 +54,11 @@ fn search<T: Elem + Float>(elems: Elems<'_>) -> Found {
     })
 }
 
-fn check_kernel(init: &KernelInit<'_>, tells_signs: bool) -> Result<Box<dyn Kernel>> {
-    let dtype = init.output_dtypes[0];
-    let search = <Floats as Pick<SearchForm, Search>>::pick(dtype)
-        .ok_or_else(|| internal!("{} of {dtype}", init.op.name))?;
+fn check_kernel(
+    init: &KernelInit<'_>,
+    search: SearchLoop,
+    tells_signs: bool,
+) -> Result<Box<dyn Kernel>> {
     let message = init.attrs.str("message")?.to_string();
     kernel(move |ctx| {
         let found = search(ctx.input(0)?.elems());

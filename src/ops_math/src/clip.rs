@@ -1,10 +1,8 @@
 //! `ClipByValue`: numbers brought into an interval.
 
 use num_complex::Complex;
-use tfcore_base::{
-    BFloat16, Complex64, Complex128, Half, Make, Pick, Result, TypeSet, internal, invalid,
-};
-use tfcore_framework::{OpContext, Registry, for_each_part, kernel, shape_fns};
+use tfcore_base::{BFloat16, Complex64, Complex128, Half, LoopFor, Result, TypedLoop, invalid};
+use tfcore_framework::{OpContext, Registry, for_each_part, shape_fns};
 use tfcore_math::isa::vectorize;
 use tfcore_tensor::{Elems, ElemsMut, Shape};
 
@@ -15,12 +13,9 @@ type Clippable = (f32, f64, Half, BFloat16, i8, i16, i32, i64, u8, u16, Complex6
 pub(crate) fn register(r: &mut Registry) {
     // `ClipByValue(t: T, clip_value_min: T, clip_value_max: T) -> output: T`,
     // `max(min(t, clip_value_max), clip_value_min)`.
-    r.op("ClipByValue").shape(shape_fns::unchanged).cpu_for("T", &Clippable::dtypes(), |init| {
-        let dtype = init.output_dtypes[0];
-        let clip = <Clippable as Pick<ClipForm, ClipLoop>>::pick(dtype)
-            .ok_or_else(|| internal!("ClipByValue of {dtype}"))?;
-        kernel(move |ctx| clip_by_value(ctx, clip))
-    });
+    r.op("ClipByValue")
+        .shape(shape_fns::unchanged)
+        .typed::<ClipLoops, Clippable>("T", clip_by_value);
 }
 
 /// A type of numbers that can be brought into an interval.
@@ -53,12 +48,14 @@ impl<F: Clip> Clip for Complex<F> {
 /// Clips elements to bounds of which each is one for all or one for each.
 type ClipLoop = fn(Elems<'_>, [Elems<'_>; 2], ElemsMut<'_>);
 
-struct ClipForm;
+struct ClipLoops;
 
-impl<T: Number<Wide: Clip>> Make<T, ClipLoop> for ClipForm {
-    fn make() -> ClipLoop {
-        clip_loop::<T>
-    }
+impl TypedLoop for ClipLoops {
+    type Loop = ClipLoop;
+}
+
+impl<T: Number<Wide: Clip>> LoopFor<T> for ClipLoops {
+    const LOOP: ClipLoop = clip_loop::<T>;
 }
 
 fn clip_loop<T: Number<Wide: Clip>>(input: Elems<'_>, bounds: [Elems<'_>; 2], out: ElemsMut<'_>) {
@@ -92,19 +89,18 @@ fn clip_by_value(ctx: &mut OpContext<'_>, clip: ClipLoop) -> Result<()> {
              input shape: {shape}clip_value_min shape: {low}clip_value_max shape: {high}"
         ));
     }
-    let mut out = ctx.allocate_output(0, shape)?;
     let (input, low, high) = (ctx.input(0)?.elems(), ctx.input(1)?.elems(), ctx.input(2)?.elems());
-    for_each_part(ctx.parallel(), out.elems_mut()?, 1, &|start, part| {
-        let range = start..start + part.len();
-        // A bound of one element is one for all, also where the input has but one.
-        let bounds = [low, high].map(|bound| match bound.len() {
-            1 => bound,
-            _ => bound.slice(range.clone()),
-        });
-        clip(input.slice(range.clone()), bounds, part);
-    });
-    ctx.set_output(0, out);
-    Ok(())
+    ctx.produce(0, shape, |out| {
+        for_each_part(ctx.parallel(), out, 1, &|start, part| {
+            let range = start..start + part.len();
+            // A bound of one element is one for all, also where the input has but one.
+            let bounds = [low, high].map(|bound| match bound.len() {
+                1 => bound,
+                _ => bound.slice(range.clone()),
+            });
+            clip(input.slice(range.clone()), bounds, part);
+        })
+    })
 }
 
 #[cfg(test)]

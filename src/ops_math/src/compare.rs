@@ -1,12 +1,12 @@
 //! Comparisons and logic, element by element with broadcasting.
 
 use tfcore_base::{
-    Complex64, Complex128, Elem, Pick, QInt8, QInt16, QInt32, QUInt8, QUInt16, RealNumbers, Result,
-    TypeSet,
+    BFloat16, Complex64, Complex128, Elem, Half, LoopFor, QInt8, QInt16, QInt32, QUInt8, QUInt16,
+    RealNumbers, Result,
 };
 use tfcore_framework::geometry::Broadcast;
 use tfcore_framework::{
-    Binary, BinaryForm, BinaryKernel, BinaryLoop, InferenceContext, Kernel, KernelInit, Registry,
+    Binary, BinaryKernel, BinaryLoop, BinaryLoops, InferenceContext, Kernel, KernelInit, Registry,
     kernel, shape_fns, shape_ops,
 };
 use tfcore_tensor::{PartialShape, TString, Tensor};
@@ -58,8 +58,30 @@ impl<T: Elem> Binary<T> for NotEqual {
     }
 }
 
-/// Types that can only be compared for equality.
-type Unordered = (bool, Complex64, Complex128, QInt8, QUInt8, QInt16, QUInt16, QInt32, TString);
+/// Numbers, and types that can only be compared for equality.
+type Comparable = (
+    f32,
+    f64,
+    Half,
+    BFloat16,
+    i8,
+    i16,
+    i32,
+    i64,
+    u8,
+    u16,
+    u32,
+    u64,
+    Complex64,
+    Complex128,
+    bool,
+    QInt8,
+    QUInt8,
+    QInt16,
+    QUInt16,
+    QInt32,
+    TString,
+);
 
 struct LogicalAnd;
 struct LogicalOr;
@@ -92,43 +114,39 @@ pub(crate) fn register(r: &mut Registry) {
     // `Equal(x: T, y: T, incompatible_shape_error: bool = true) -> z: bool`.
     r.op("Equal")
         .shape(equality_shape)
-        .cpu_for("T", &RealNumbers::dtypes(), equality::<Equal, RealNumbers>(false))
-        .cpu_for("T", &Unordered::dtypes(), equality::<Equal, Unordered>(false));
+        .typed_kernel::<BinaryLoops<Equal>, Comparable>("T", |init, body| {
+            equality(init, body, false)
+        });
     r.op("NotEqual")
         .shape(equality_shape)
-        .cpu_for("T", &RealNumbers::dtypes(), equality::<NotEqual, RealNumbers>(true))
-        .cpu_for("T", &Unordered::dtypes(), equality::<NotEqual, Unordered>(true));
+        .typed_kernel::<BinaryLoops<NotEqual>, Comparable>("T", |init, body| {
+            equality(init, body, true)
+        });
 
     // `LogicalAnd(x: bool, y: bool) -> z: bool`.
-    r.op("LogicalAnd")
-        .shape(shape_fns::broadcast_binary)
-        .binary_where::<LogicalAnd, (bool,)>(Vec::new());
-    r.op("LogicalOr")
-        .shape(shape_fns::broadcast_binary)
-        .binary_where::<LogicalOr, (bool,)>(Vec::new());
+    r.op("LogicalAnd").shape(shape_fns::broadcast_binary).cpu(of_bools::<LogicalAnd>);
+    r.op("LogicalOr").shape(shape_fns::broadcast_binary).cpu(of_bools::<LogicalOr>);
 }
 
-/// The factory of a test for equality. Without `incompatible_shape_error`, shapes that do not broadcast
-/// make the operands differ as a whole: the result is the scalar `unlike`.
-fn equality<F, S>(
-    unlike: bool,
-) -> impl Fn(&KernelInit<'_>) -> Result<Box<dyn Kernel>> + Send + Sync + 'static
-where
-    S: Pick<BinaryForm<F>, BinaryLoop>,
-{
-    move |init| {
-        let elementwise = BinaryKernel::new::<F, S>(init)?;
-        if init.attrs.bool("incompatible_shape_error")? {
-            return Ok(Box::new(elementwise));
-        }
-        kernel(move |ctx| {
-            if Broadcast::new(ctx.input(0)?.shape(), ctx.input(1)?.shape()).is_ok() {
-                return elementwise.compute(ctx);
-            }
-            ctx.set_output(0, Tensor::scalar(unlike));
-            Ok(())
-        })
+/// The kernel of an op of bools, which has no type attr.
+fn of_bools<F: Binary<bool>>(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    Ok(Box::new(BinaryKernel::new(init, <BinaryLoops<F> as LoopFor<bool>>::LOOP)))
+}
+
+/// A test for equality. Without `incompatible_shape_error`, shapes that do not broadcast make the
+/// operands differ as a whole: the result is the scalar `unlike`.
+fn equality(init: &KernelInit<'_>, body: BinaryLoop, unlike: bool) -> Result<Box<dyn Kernel>> {
+    let elementwise = BinaryKernel::new(init, body);
+    if init.attrs.bool("incompatible_shape_error")? {
+        return Ok(Box::new(elementwise));
     }
+    kernel(move |ctx| {
+        if Broadcast::new(ctx.input(0)?.shape(), ctx.input(1)?.shape()).is_ok() {
+            return elementwise.compute(ctx);
+        }
+        ctx.set_output(0, Tensor::scalar(unlike));
+        Ok(())
+    })
 }
 
 /// As for any elementwise op, unless incompatible shapes are no error: then the result of such is a

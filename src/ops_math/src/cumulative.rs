@@ -1,19 +1,23 @@
-//! Cumulative sums and products: `Cumsum`, `Cumprod`.
+//! Cumulative sums and products: `Cumsum`, `Cumprod`, `CumulativeLogsumexp`.
 
 use std::marker::PhantomData;
 
 use tfcore_base::{
-    BFloat16, DType, Elem, Half, Make, Numbers, Pick, Result, TypeSet, internal, invalid,
+    BFloat16, Elem, Floats, Half, LoopFor, LoopSet, Numbers, Result, Ring, TypedLoop, invalid,
 };
 use tfcore_framework::{OpContext, OpEntry, Registry, kernel, shape_fns};
 use tfcore_tensor::{Elems, ElemsMut};
 
+use crate::number::Number;
+
 pub(crate) fn register(r: &mut Registry) {
     // `Cumsum(x: T, axis: Tidx) -> out: T`, the sum of the elements up to each one; without itself if
     // `exclusive`, from the other end if `reverse`.
-    r.op("Cumsum").scan::<Plus>();
+    scan::<Plus, Numbers>(r.op("Cumsum"));
     // `Cumprod`, as `Cumsum`, of the product.
-    r.op("Cumprod").scan::<Times>();
+    scan::<Times, Numbers>(r.op("Cumprod"));
+    // `CumulativeLogsumexp`, as `Cumsum`, of the logarithms of sums of exponentials.
+    scan::<LogPlus, Floats>(r.op("CumulativeLogsumexp"));
 }
 
 /// An associative operation with an identity. Results are rounded to `T` after each step, as the
@@ -26,40 +30,51 @@ trait Operation<T>: 'static {
 struct Plus;
 struct Times;
 
-macro_rules! operations {
-    ($($zero:expr, $one:expr, $plus:expr, $times:expr => $($t:ty)*;)*) => {$($(
-        impl Operation<$t> for Plus {
-            fn identity() -> $t {
-                $zero.into()
-            }
+impl<T: Ring> Operation<T> for Plus {
+    fn identity() -> T {
+        T::ZERO
+    }
 
-            fn combine(a: $t, b: $t) -> $t {
-                let plus: fn($t, $t) -> $t = $plus;
-                plus(a, b)
-            }
-        }
-
-        impl Operation<$t> for Times {
-            fn identity() -> $t {
-                $one.into()
-            }
-
-            fn combine(a: $t, b: $t) -> $t {
-                let times: fn($t, $t) -> $t = $times;
-                times(a, b)
-            }
-        }
-    )*)*};
+    fn combine(a: T, b: T) -> T {
+        a.plus(b)
+    }
 }
 
-operations! {
-    0.0f32, 1.0f32, |a, b| a + b, |a, b| a * b => f32 f64 tfcore_base::Complex64;
-    0.0f64, 1.0f64, |a, b| a + b, |a, b| a * b => tfcore_base::Complex128;
-    Half::ZERO, Half::ONE, |a, b| a + b, |a, b| a * b => Half;
-    BFloat16::ZERO, BFloat16::ONE, |a, b| a + b, |a, b| a * b => BFloat16;
-    0u8, 1u8, |a, b| a.wrapping_add(b), |a, b| a.wrapping_mul(b) => i16 i32 i64 u8 u16 u32 u64;
-    0i8, 1i8, |a, b| a.wrapping_add(b), |a, b| a.wrapping_mul(b) => i8;
+impl<T: Ring> Operation<T> for Times {
+    fn identity() -> T {
+        T::ONE
+    }
+
+    fn combine(a: T, b: T) -> T {
+        a.times(b)
+    }
 }
+
+struct LogPlus;
+
+macro_rules! log_operations {
+    ($($t:ty)*) => {$(
+        impl Operation<$t> for LogPlus {
+            fn identity() -> $t {
+                <$t>::NEG_INFINITY
+            }
+
+            /// `ln(e^a + e^b)` without overflow; the larger one if it is infinite.
+            fn combine(a: $t, b: $t) -> $t {
+                let (x, y) = (a.widen(), b.widen());
+                let (low, high) = if x < y { (x, y) } else { (y, x) };
+                if high == low && high.is_infinite() {
+                    return b;
+                }
+                // Halves are rounded at each step, as the reference's are.
+                let rounded = |x| <$t>::narrow(x).widen();
+                let correction = rounded(rounded(rounded(low - high).exp()).ln_1p());
+                <$t>::narrow(correction + high)
+            }
+        }
+    )*};
+}
+log_operations!(f32 f64 Half BFloat16);
 
 #[derive(Clone, Copy)]
 struct Direction {
@@ -70,12 +85,14 @@ struct Direction {
 /// Scans the middle axis of an `[outer, len, inner]` layout.
 type ScanLoop = fn(Direction, [usize; 3], Elems<'_>, ElemsMut<'_>);
 
-struct ScanForm<O>(PhantomData<O>);
+struct Scan<O>(PhantomData<O>);
 
-impl<T: Elem + Copy, O: Operation<T>> Make<T, ScanLoop> for ScanForm<O> {
-    fn make() -> ScanLoop {
-        scan_loop::<T, O>
-    }
+impl<O> TypedLoop for Scan<O> {
+    type Loop = ScanLoop;
+}
+
+impl<T: Elem + Copy, O: Operation<T>> LoopFor<T> for Scan<O> {
+    const LOOP: ScanLoop = scan_loop::<T, O>;
 }
 
 fn scan_loop<T: Elem + Copy, O: Operation<T>>(
@@ -100,30 +117,14 @@ fn scan_loop<T: Elem + Copy, O: Operation<T>>(
     }
 }
 
-trait ScanEntry {
-    fn scan<O>(self)
-    where
-        Numbers: Pick<ScanForm<O>, ScanLoop>;
-}
-
-impl ScanEntry for OpEntry<'_> {
-    fn scan<O>(self)
-    where
-        Numbers: Pick<ScanForm<O>, ScanLoop>,
-    {
-        let indices = vec![DType::INT32, DType::INT64];
-        let constraints = vec![("T", Numbers::dtypes()), ("Tidx", indices)];
-        self.shape(shape_fns::unchanged).cpu_where(constraints, |init| {
-            let dtype = init.input_dtypes[0];
-            let body: ScanLoop = <Numbers as Pick<ScanForm<O>, ScanLoop>>::pick(dtype)
-                .ok_or_else(|| internal!("{} of {dtype}", init.op.name))?;
-            let direction = Direction {
-                exclusive: init.attrs.bool("exclusive")?,
-                reverse: init.attrs.bool("reverse")?,
-            };
-            kernel(move |ctx| compute(ctx, direction, body))
-        });
-    }
+fn scan<O: 'static, S: LoopSet<Scan<O>>>(op: OpEntry<'_>) {
+    op.shape(shape_fns::unchanged).typed_kernel::<Scan<O>, S>("T", |init, body| {
+        let direction = Direction {
+            exclusive: init.attrs.bool("exclusive")?,
+            reverse: init.attrs.bool("reverse")?,
+        };
+        kernel(move |ctx| compute(ctx, direction, body))
+    });
 }
 
 fn compute(ctx: &mut OpContext<'_>, direction: Direction, body: ScanLoop) -> Result<()> {

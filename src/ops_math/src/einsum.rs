@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tfcore_base::{
-    BFloat16, Complex64, Complex128, Elem, Half, Make, Pick, Result, TypeSet, internal, invalid,
+    BFloat16, Complex64, Complex128, Elem, Half, LoopFor, Result, TypedLoop, internal, invalid,
 };
 use tfcore_framework::geometry::{StridedDim, StridedView};
 use tfcore_framework::movement::copy_view;
@@ -15,21 +15,19 @@ use tfcore_math::pool::Parallel;
 use tfcore_math::reduce::{self, Reducer, Sum};
 use tfcore_tensor::{Dim, Elems, ElemsMut, PartialShape, Shape, Tensor};
 
-use crate::matmul::{Operands, ProductForm, ProductLoop};
+use crate::matmul::{MatrixProduct, Operands, ProductLoop};
 
 /// The types that the reference has kernels for.
 type Types = (f32, f64, Half, BFloat16, Complex64, Complex128, i32, i64);
 
 pub(crate) fn register(r: &mut Registry) {
     // `Einsum(inputs: N * T, equation: string) -> output: T`
-    r.op("Einsum").shape(einsum_shape).cpu_for("T", &Types::dtypes(), |init| {
+    r.op("Einsum").shape(einsum_shape).cpu(|init| {
         let equation = Equation::parse(init.attrs.str("equation")?)?;
         equation.check_count(init.input_dtypes.len())?;
         let dtype = init.output_dtypes[0];
-        let missing = || internal!("Einsum of {dtype}");
-        let product: ProductLoop =
-            <Types as Pick<ProductForm, ProductLoop>>::pick(dtype).ok_or_else(missing)?;
-        let sum: SumLoop = <Types as Pick<SumForm, SumLoop>>::pick(dtype).ok_or_else(missing)?;
+        let product = init.loop_for::<MatrixProduct, Types>(dtype)?;
+        let sum = init.loop_for::<InnermostSum, Types>(dtype)?;
         kernel(move |ctx| compute(ctx, &equation, product, sum))
     });
 }
@@ -37,17 +35,19 @@ pub(crate) fn register(r: &mut Registry) {
 /// Sums out the innermost axis: `[outer, len]` to `[outer]`.
 type SumLoop = fn(Parallel<'_>, [usize; 2], Elems<'_>, ElemsMut<'_>);
 
-struct SumForm;
+struct InnermostSum;
 
-impl<T: Elem + Copy> Make<T, SumLoop> for SumForm
+impl TypedLoop for InnermostSum {
+    type Loop = SumLoop;
+}
+
+impl<T: Elem + Copy> LoopFor<T> for InnermostSum
 where
     Sum: Reducer<T>,
 {
-    fn make() -> SumLoop {
-        |parallel, [outer, len], x, out| {
-            reduce::reduce::<Sum, T>(parallel, [outer, len, 1], x.typed(), out.typed());
-        }
-    }
+    const LOOP: SumLoop = |parallel, [outer, len], x, out| {
+        reduce::reduce::<Sum, T>(parallel, [outer, len, 1], x.typed(), out.typed());
+    };
 }
 
 /// An axis by its label, or one of those that an ellipsis stands for, counted from the last.

@@ -1,8 +1,8 @@
-//! Matrix products: `MatMul`, `BatchMatMul`, `BatchMatMulV2`, `BatchMatMulV3`.
+//! Matrix products: `MatMul`, `SparseMatMul`, `BatchMatMul`, `BatchMatMulV2`, `BatchMatMulV3`.
 
 use tfcore_base::{
-    BFloat16, Complex64, Complex128, DType, Elem, Half, Make, Pick, Result, TypeSet, internal,
-    invalid,
+    BFloat16, Complex64, Complex128, DType, Elem, Half, LoopFor, Result, TypedLoop, internal,
+    invalid, require,
 };
 use tfcore_framework::geometry::Broadcast;
 use tfcore_framework::{
@@ -17,36 +17,28 @@ pub(crate) type Products = (f32, f64, Half, BFloat16, Complex64, Complex128, i16
 
 pub(crate) fn register(r: &mut Registry) {
     // `MatMul(a: T, b: T) -> product: T`, `op(a) * op(b)` where `op` may transpose.
-    r.op("MatMul").shape(matmul_shape).cpu_for("T", &Products::dtypes(), |init| {
-        product(init, ["transpose_a", "transpose_b"], Batch::None)
+    r.op("MatMul")
+        .shape(matmul_shape)
+        .cpu(|init| product(init, ["transpose_a", "transpose_b"], Batch::None));
+    // `SparseMatMul(a: Ta, b: Tb) -> product: float`, `op(a) * op(b)`. Zeros are multiplied like other
+    // numbers.
+    r.op("SparseMatMul").shape(matmul_shape).cpu(|init| {
+        let (body, transposed) = matmul_kernel(init)?;
+        kernel(move |ctx| sparse_matmul(ctx, body, transposed))
     });
     // `BatchMatMul(x: T, y: T) -> output: T`, a product for each pair of matrices; `adj` transposes and
     // conjugates.
-    r.op("BatchMatMul").shape(|ctx| batch_shape(ctx, Batch::Equal)).cpu_for(
-        "T",
-        &Products::dtypes(),
-        |init| product(init, ["adj_x", "adj_y"], Batch::Equal),
-    );
+    r.op("BatchMatMul")
+        .shape(|ctx| batch_shape(ctx, Batch::Equal))
+        .cpu(|init| product(init, ["adj_x", "adj_y"], Batch::Equal));
     // `BatchMatMulV2`, as `BatchMatMul`; the batches broadcast.
-    r.op("BatchMatMulV2").shape(|ctx| batch_shape(ctx, Batch::Broadcast)).cpu_for(
-        "T",
-        &Products::dtypes(),
-        |init| product(init, ["adj_x", "adj_y"], Batch::Broadcast),
-    );
+    r.op("BatchMatMulV2")
+        .shape(|ctx| batch_shape(ctx, Batch::Broadcast))
+        .cpu(|init| product(init, ["adj_x", "adj_y"], Batch::Broadcast));
     // `BatchMatMulV3(x: Ta, y: Tb) -> output: Tout`, as `BatchMatMulV2`, computed in type `Tout`.
-    use DType as D;
-    let mixed: [(&[D], &[D], D); 3] = [
-        (&[D::INT8, D::UINT8], &[D::INT8, D::UINT8], D::INT32),
-        (&[D::BFLOAT16], &[D::INT8, D::UINT8], D::BFLOAT16),
-        (&[D::INT8, D::UINT8], &[D::BFLOAT16], D::BFLOAT16),
-    ];
-    let alike = Products::dtypes().into_iter().map(|dtype| (vec![dtype], vec![dtype], dtype));
-    let mixed = mixed.map(|(a, b, out)| (a.to_vec(), b.to_vec(), out));
-    let mut v3 = r.op("BatchMatMulV3").shape(|ctx| batch_shape(ctx, Batch::Broadcast));
-    for (a, b, out) in alike.chain(mixed).filter(|(a, ..)| *a != [D::HALF]) {
-        let constraints = vec![("Ta", a), ("Tb", b), ("Tout", vec![out])];
-        v3 = v3.cpu_where(constraints, |init| product(init, ["adj_x", "adj_y"], Batch::Broadcast));
-    }
+    r.op("BatchMatMulV3")
+        .shape(|ctx| batch_shape(ctx, Batch::Broadcast))
+        .cpu(|init| product(init, ["adj_x", "adj_y"], Batch::Broadcast));
 }
 
 /// What becomes of the dimensions before the matrices.
@@ -57,7 +49,8 @@ enum Batch {
     Broadcast,
 }
 
-fn matmul_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+/// The shape of a product of two matrices.
+pub(crate) fn matmul_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let a = shape_ops::with_rank(ctx.input(0), 2)?;
     let b = shape_ops::with_rank(ctx.input(1), 2)?;
     let transpose = |name| ctx.attrs.bool(name).map(usize::from);
@@ -102,33 +95,63 @@ pub(crate) struct Operands<'a> {
 /// A product of elements of known type.
 pub(crate) type ProductLoop = fn(Parallel<'_>, &Operands<'_>, ElemsMut<'_>);
 
-/// Makes the products.
-pub(crate) struct ProductForm;
+pub(crate) struct MatrixProduct;
 
-impl<T: Elem + MatmulElem> Make<T, ProductLoop> for ProductForm {
-    fn make() -> ProductLoop {
-        |parallel, operands, out| {
-            let [m, n, k] = operands.size;
-            let strides = |rows, cols, transposed| if transposed { (1, rows) } else { (cols, 1) };
-            let (a_row, a_col) = strides(m, k, operands.transposed[0]);
-            let (b_row, b_col) = strides(k, n, operands.transposed[1]);
-            let a = MatRef::new(operands.a.typed::<T>(), a_row, a_col);
-            let b = MatRef::new(operands.b.typed::<T>(), b_row, b_col);
-            let out = out.typed::<T>();
-            match &operands.offsets {
-                None => matmul(parallel, m, n, k, a, b, MatMut::new(out, n, 1), false),
-                Some([of_a, of_b]) => matmul_batch(parallel, m, n, k, a, of_a, b, of_b, out),
-            }
+impl TypedLoop for MatrixProduct {
+    type Loop = ProductLoop;
+}
+
+impl<T: Elem + MatmulElem> LoopFor<T> for MatrixProduct {
+    const LOOP: ProductLoop = |parallel, operands, out| {
+        let [m, n, k] = operands.size;
+        let strides = |rows, cols, transposed| if transposed { (1, rows) } else { (cols, 1) };
+        let (a_row, a_col) = strides(m, k, operands.transposed[0]);
+        let (b_row, b_col) = strides(k, n, operands.transposed[1]);
+        let a = MatRef::new(operands.a.typed::<T>(), a_row, a_col);
+        let b = MatRef::new(operands.b.typed::<T>(), b_row, b_col);
+        let out = out.typed::<T>();
+        match &operands.offsets {
+            None => matmul(parallel, m, n, k, a, b, MatMut::new(out, n, 1), false),
+            Some([of_a, of_b]) => matmul_batch(parallel, m, n, k, a, of_a, b, of_b, out),
         }
-    }
+    };
 }
 
 fn product(init: &KernelInit<'_>, names: [&str; 2], batch: Batch) -> Result<Box<dyn Kernel>> {
-    let dtype = init.output_dtypes[0];
-    let body: ProductLoop = <Products as Pick<ProductForm, ProductLoop>>::pick(dtype)
-        .ok_or_else(|| internal!("{} of {dtype}", init.op.name))?;
+    let body = init.loop_for::<MatrixProduct, Products>(init.output_dtypes[0])?;
     let transposed = [init.attrs.bool(names[0])?, init.attrs.bool(names[1])?];
     kernel(move |ctx| compute(ctx, transposed, batch, body))
+}
+
+/// The loop and the attrs of a product of two matrices.
+pub(crate) fn matmul_kernel(init: &KernelInit<'_>) -> Result<(ProductLoop, [bool; 2])> {
+    let body = init.loop_for::<MatrixProduct, Products>(init.output_dtypes[0])?;
+    let transpose = |name| init.attrs.bool(name);
+    Ok((body, [transpose("transpose_a")?, transpose("transpose_b")?]))
+}
+
+/// The product of the first two inputs, which are matrices.
+pub(crate) fn multiply(
+    ctx: &OpContext<'_>,
+    body: ProductLoop,
+    transposed: [bool; 2],
+) -> Result<Tensor> {
+    product_of(ctx, transposed, Batch::None, body)
+}
+
+fn sparse_matmul(ctx: &mut OpContext<'_>, body: ProductLoop, transposed: [bool; 2]) -> Result<()> {
+    let (a, b) = (ctx.input(0)?, ctx.input(1)?);
+    require!(a.rank() == 2, "a is not a matrix");
+    require!(b.rank() == 2, "b is not a matrix");
+    require!(
+        a.dim(1 - usize::from(transposed[0])) == b.dim(usize::from(transposed[1])),
+        "Matrix size incompatible: a: {}, b: {}",
+        a.shape(),
+        b.shape()
+    );
+    let out = multiply(ctx, body, transposed)?;
+    ctx.set_output(0, out);
+    Ok(())
 }
 
 fn compute(
@@ -137,6 +160,17 @@ fn compute(
     batch: Batch,
     body: ProductLoop,
 ) -> Result<()> {
+    let out = product_of(ctx, transposed, batch, body)?;
+    ctx.set_output(0, out);
+    Ok(())
+}
+
+fn product_of(
+    ctx: &OpContext<'_>,
+    transposed: [bool; 2],
+    batch: Batch,
+    body: ProductLoop,
+) -> Result<Tensor> {
     let (a, b) = (ctx.input(0)?, ctx.input(1)?);
     check_shapes(a.shape(), b.shape(), batch)?;
     let split = |shape: &Shape| -> Result<(Shape, [usize; 2])> {
@@ -172,14 +206,12 @@ fn compute(
         let adjoint = if batch == Batch::None { [false; 2] } else { transposed };
         let a = prepared(ctx, a, out.dtype(), adjoint[0])?;
         let b = prepared(ctx, b, out.dtype(), adjoint[1])?;
-        let offsets =
-            (broadcast.output().count() != 1).then(|| batch_offsets(&broadcast, [m * k, k * n]));
+        let offsets = (broadcast.output().count() != 1).then(|| broadcast.offsets([m * k, k * n]));
         let operands =
             Operands { size: [m, n, k], transposed, a: a.elems(), b: b.elems(), offsets };
         body(ctx.parallel(), &operands, out.elems_mut()?);
     }
-    ctx.set_output(0, out);
-    Ok(())
+    Ok(out)
 }
 
 fn check_shapes(a: &Shape, b: &Shape, batch: Batch) -> Result<()> {
@@ -205,21 +237,6 @@ fn check_shapes(a: &Shape, b: &Shape, batch: Batch) -> Result<()> {
     }
 }
 
-/// Where the matrices of each pair begin, in elements.
-fn batch_offsets(broadcast: &Broadcast, sizes: [usize; 2]) -> [Vec<usize>; 2] {
-    let count = broadcast.output().count();
-    let mut offsets = [Vec::with_capacity(count), Vec::with_capacity(count)];
-    let len = broadcast.run_len();
-    for index in 0..count / len.max(1) {
-        let run = broadcast.run(index);
-        for k in [0, 1] {
-            let step = usize::from(broadcast.advances()[k]);
-            offsets[k].extend((0..len).map(|i| (run.operands[k] + i * step) * sizes[k]));
-        }
-    }
-    offsets
-}
-
 /// An operand in the type of the output, conjugated if it is complex and `adjoint`.
 fn prepared(ctx: &OpContext<'_>, x: &Tensor, dtype: DType, adjoint: bool) -> Result<Tensor> {
     if x.dtype() == dtype && !(adjoint && dtype.is_complex()) {
@@ -230,6 +247,7 @@ fn prepared(ctx: &OpContext<'_>, x: &Tensor, dtype: DType, adjoint: bool) -> Res
     match (x.dtype(), dtype) {
         (DType::COMPLEX64, _) => map(x, target, |z: Complex64| z.conj())?,
         (DType::COMPLEX128, _) => map(x, target, |z: Complex128| z.conj())?,
+        (DType::BFLOAT16, DType::FLOAT) => map(x, target, |v: BFloat16| v.to_f32())?,
         (DType::INT8, DType::INT32) => map(x, target, |v: i8| i32::from(v))?,
         (DType::UINT8, DType::INT32) => map(x, target, |v: u8| i32::from(v))?,
         (DType::INT8, _) => map(x, target, |v: i8| BFloat16::from_f32(v.into()))?,

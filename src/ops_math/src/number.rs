@@ -1,209 +1,86 @@
-//! How element types compute: half types in f32 and rounded once, integers wrapping.
+//! Functions of floating point numbers.
 //!
 //! Elementwise functors are written on [`Number::Wide`] with the operations of [`Ring`], [`Field`] or
 //! [`Real`], so that one line serves all types of a class.
 
 use num_complex::{Complex, ComplexFloat};
 use num_traits::Float;
-use tfcore_base::{BFloat16, Complex64, Complex128, Elem, Half};
+use tfcore_base::{BFloat16, Complex64, Complex128, Half};
+pub(crate) use tfcore_base::{Number, Ring};
 use tfcore_math::elementary;
+use tfcore_math::special::Special;
 
 /// Floats and complex numbers.
 pub(crate) type FloatsAndComplexes = (f32, f64, Half, BFloat16, Complex64, Complex128);
 
-/// An element type and the type that its arithmetic is done in.
-pub(crate) trait Number: Elem + Copy {
-    type Wide: Copy + PartialEq + Send + Sync + 'static;
-
-    fn widen(self) -> Self::Wide;
-    /// Rounds to the nearest element.
-    fn narrow(wide: Self::Wide) -> Self;
+/// What can be divided by a count. Quotients of integers are truncated.
+pub(crate) trait Quotient: Ring {
+    /// The nearest number of this type.
+    fn of(x: f64) -> Self;
+    fn quotient(self, count: usize) -> Self;
+    /// `self / divisor`, for floats.
+    fn divided(self, divisor: f64) -> Self;
+    /// `1 / divisor`, for floats; 1 for integers.
+    fn inverse(divisor: f64) -> Self;
 }
 
-macro_rules! numbers {
-    ($($type:ty),*) => {$(
-        impl Number for $type {
-            type Wide = $type;
+macro_rules! quotients {
+    (floats: $($float:ty),*; integers: $($integer:ty),*; complex: $($part:ty),*) => {
+        $(impl Quotient for $float {
+            fn of(x: f64) -> $float {
+                x as $float
+            }
 
-            #[inline(always)]
-            fn widen(self) -> $type {
+            fn quotient(self, count: usize) -> $float {
+                self / count as $float
+            }
+
+            fn divided(self, divisor: f64) -> $float {
+                self / divisor as $float
+            }
+
+            fn inverse(divisor: f64) -> $float {
+                1.0 / divisor as $float
+            }
+        })*
+        $(impl Quotient for $integer {
+            fn of(x: f64) -> $integer {
+                x as $integer
+            }
+
+            /// The count takes the element's type first, as in the reference; a count that is 0 there divides nothing.
+            fn quotient(self, count: usize) -> $integer {
+                self.wrapping_div((count as $integer).max(1))
+            }
+
+            fn divided(self, _: f64) -> $integer {
                 self
             }
 
-            #[inline(always)]
-            fn narrow(wide: $type) -> $type {
-                wide
+            fn inverse(_: f64) -> $integer {
+                1
             }
-        }
-    )*};
+        })*
+        $(impl Quotient for Complex<$part> {
+            fn of(x: f64) -> Self {
+                Complex::new(x as $part, 0.0)
+            }
+
+            fn quotient(self, count: usize) -> Self {
+                self / count as $part
+            }
+
+            fn divided(self, divisor: f64) -> Self {
+                self / divisor as $part
+            }
+
+            fn inverse(divisor: f64) -> Self {
+                Complex::new(1.0 / divisor as $part, 0.0)
+            }
+        })*
+    };
 }
-numbers!(f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, Complex64, Complex128);
-
-macro_rules! half_numbers {
-    ($($type:ty),*) => {$(
-        impl Number for $type {
-            type Wide = f32;
-
-            #[inline(always)]
-            fn widen(self) -> f32 {
-                self.to_f32()
-            }
-
-            #[inline(always)]
-            fn narrow(wide: f32) -> $type {
-                <$type>::from_f32(wide)
-            }
-        }
-    )*};
-}
-half_numbers!(Half, BFloat16);
-
-/// What can be added, subtracted and multiplied. Integers wrap around.
-pub(crate) trait Ring: Copy + PartialEq {
-    const ZERO: Self;
-    const ONE: Self;
-
-    fn plus(self, other: Self) -> Self;
-    fn minus(self, other: Self) -> Self;
-    fn times(self, other: Self) -> Self;
-    fn negated(self) -> Self;
-    /// The complex conjugate; a real number itself.
-    fn conjugate(self) -> Self;
-    /// `x / |x|`, and 0 for 0: for real numbers -1, 0, 1 or NaN.
-    fn signum(self) -> Self;
-}
-
-macro_rules! float_rings {
-    ($($type:ty),*) => {$(
-        impl Ring for $type {
-            const ZERO: $type = 0.0;
-            const ONE: $type = 1.0;
-
-            #[inline(always)]
-            fn plus(self, other: $type) -> $type {
-                self + other
-            }
-
-            #[inline(always)]
-            fn minus(self, other: $type) -> $type {
-                self - other
-            }
-
-            #[inline(always)]
-            fn times(self, other: $type) -> $type {
-                self * other
-            }
-
-            #[inline(always)]
-            fn negated(self) -> $type {
-                -self
-            }
-
-            #[inline(always)]
-            fn conjugate(self) -> $type {
-                self
-            }
-
-            #[inline(always)]
-            fn signum(self) -> $type {
-                // Neither comparison holds for NaN, which `self` then hands on.
-                if self > 0.0 {
-                    1.0
-                } else if self < 0.0 {
-                    -1.0
-                } else {
-                    self + 0.0
-                }
-            }
-        }
-    )*};
-}
-float_rings!(f32, f64);
-
-macro_rules! integer_rings {
-    ($($type:ty),*) => {$(
-        impl Ring for $type {
-            const ZERO: $type = 0;
-            const ONE: $type = 1;
-
-            #[inline(always)]
-            fn plus(self, other: $type) -> $type {
-                self.wrapping_add(other)
-            }
-
-            #[inline(always)]
-            fn minus(self, other: $type) -> $type {
-                self.wrapping_sub(other)
-            }
-
-            #[inline(always)]
-            fn times(self, other: $type) -> $type {
-                self.wrapping_mul(other)
-            }
-
-            #[inline(always)]
-            fn negated(self) -> $type {
-                self.wrapping_neg()
-            }
-
-            #[inline(always)]
-            fn conjugate(self) -> $type {
-                self
-            }
-
-            #[inline(always)]
-            fn signum(self) -> $type {
-                // -1 is out of reach for unsigned types, whose second comparison never holds.
-                #[allow(unused_comparisons)]
-                match self {
-                    x if x > 0 => 1,
-                    x if x < 0 => (0 as $type).wrapping_sub(1),
-                    _ => 0,
-                }
-            }
-        }
-    )*};
-}
-integer_rings!(i8, i16, i32, i64, u8, u16, u32, u64);
-
-macro_rules! complex_rings {
-    ($($type:ty),*) => {$(
-        impl Ring for Complex<$type> {
-            const ZERO: Complex<$type> = Complex::new(0.0, 0.0);
-            const ONE: Complex<$type> = Complex::new(1.0, 0.0);
-
-            #[inline(always)]
-            fn plus(self, other: Self) -> Self {
-                self + other
-            }
-
-            #[inline(always)]
-            fn minus(self, other: Self) -> Self {
-                self - other
-            }
-
-            #[inline(always)]
-            fn times(self, other: Self) -> Self {
-                self * other
-            }
-
-            #[inline(always)]
-            fn negated(self) -> Self {
-                -self
-            }
-
-            #[inline(always)]
-            fn conjugate(self) -> Self {
-                self.conj()
-            }
-
-            fn signum(self) -> Self {
-                if self == Self::ZERO { self } else { self / self.norm() }
-            }
-        }
-    )*};
-}
-complex_rings!(f32, f64);
+quotients!(floats: f32, f64; integers: i8, i16, i32, i64, u8, u16, u32, u64; complex: f32, f64);
 
 /// Floating point numbers, real and complex.
 ///
@@ -358,7 +235,7 @@ impl Real for f32 {
     }
 
     fn log_gamma(self) -> f32 {
-        libm::lgammaf(self)
+        Special::ln_gamma(self)
     }
 }
 
@@ -378,7 +255,7 @@ impl Real for f64 {
     }
 
     fn log_gamma(self) -> f64 {
-        libm::lgamma(self)
+        Special::ln_gamma(self)
     }
 }
 
@@ -400,13 +277,5 @@ mod tests {
             assert!((actual - expected).norm() < 1e-14, "case {index}: {actual} {expected}");
         }
         assert_eq!(Complex::new(1000.0, 1.0).hyperbolic_tangent().re, 1.0);
-    }
-
-    #[test]
-    fn signs() {
-        assert_eq!([-3.5f32, -0.0, 2.0].map(Ring::signum), [-1.0, 0.0, 1.0]);
-        assert!(f32::NAN.signum().is_nan());
-        assert_eq!([i8::MIN, 0, 5].map(Ring::signum), [-1, 0, 1]);
-        assert_eq!(Ring::signum(7u8), 1);
     }
 }

@@ -7,19 +7,11 @@ use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 use crate::number::Number;
 
 pub(crate) fn register(r: &mut Registry) {
-    use DType as D;
     // `Range(start: Tidx, limit: Tidx, delta: Tidx) -> output: Tidx`, `start + i * delta` up to but without
     // `limit`.
-    r.op("Range").shape(range_shape).cpu_for(
-        "Tidx",
-        &[D::INT32, D::INT64, D::FLOAT, D::DOUBLE, D::HALF, D::BFLOAT16],
-        |_| Ok(Box::new(range as fn(&mut OpContext<'_>) -> Result<()>)),
-    );
+    r.op("Range").shape(range_shape).compute(range);
     // `LinSpace(start: T, stop: T, num: Tidx) -> output: T`, `num` values from `start` to `stop`.
-    r.op("LinSpace").shape(lin_space_shape).cpu_where(
-        vec![("T", vec![D::FLOAT, D::DOUBLE]), ("Tidx", vec![D::INT32, D::INT64])],
-        |_| Ok(Box::new(lin_space as fn(&mut OpContext<'_>) -> Result<()>)),
-    );
+    r.op("LinSpace").shape(lin_space_shape).compute(lin_space);
 }
 
 /// A type that ranges are made of.
@@ -126,16 +118,32 @@ fn range_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
         scalar_operand(ctx, input, ["start", "limit", "delta"][input])?;
     }
     let len = match (ctx.operand(0), ctx.operand(1), ctx.operand(2)) {
-        (Some(start), Some(limit), Some(delta)) => {
-            fn count<T: RangeElem>(start: &Tensor, limit: &Tensor, delta: &Tensor) -> Result<i64> {
-                T::count(start.scalar_value()?, limit.scalar_value()?, delta.scalar_value()?)
-            }
-            Dim::new(for_range_type!(start.dtype(), count(&start, &limit, &delta))?)
-        }
+        (Some(start), Some(limit), Some(delta)) => Dim::new(static_len(&start, &limit, &delta)?),
         _ => Dim::fresh(),
     };
     ctx.set_output(0, PartialShape::vector(len));
     Ok(())
+}
+
+/// The number of values of a range of constants. Integers of all types have one, though some have no kernel.
+///
+/// # Errors
+/// `InvalidArgument` if there is no such range, and for `half`, as in the reference.
+fn static_len(start: &Tensor, limit: &Tensor, delta: &Tensor) -> Result<i64> {
+    fn len<T: RangeElem>(start: &Tensor, limit: &Tensor, delta: &Tensor) -> Result<i64> {
+        T::count(start.scalar_value()?, limit.scalar_value()?, delta.scalar_value()?)
+    }
+    let integer = |tensor: &Tensor| {
+        let values = tensor.to_i64s()?;
+        values.first().copied().ok_or_else(|| internal!("a scalar has a value"))
+    };
+    match start.dtype() {
+        DType::HALF => Err(invalid!("Unsupported dtype{}", DType::HALF.to_i32())),
+        dtype if dtype.is_integer() => {
+            i64::count(integer(start)?, integer(limit)?, integer(delta)?)
+        }
+        dtype => for_range_type!(dtype, len(start, limit, delta)),
+    }
 }
 
 /// # Errors
@@ -229,10 +237,10 @@ fn fill_between<T: num_traits::Float>(start: T, stop: T, out: &mut [T]) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+    use tfcore_base::Code;
     use tfcore_framework::AttrValue;
     use tfcore_framework::testing::{infer, registry_of, run_op};
-
-    use super::*;
 
     fn registry() -> Registry {
         registry_of(register)
@@ -289,6 +297,17 @@ mod tests {
         let known: Vec<(usize, Tensor)> = known.into_iter().enumerate().collect();
         assert_eq!(shape("[];[];[]", &known).unwrap(), "[4]");
         assert_eq!(shape("[];[];[]", &known[..2]).unwrap(), "[?]");
+        // Integers without a kernel have shapes, half has a kernel and no shape.
+        let typed = |dtype: DType, known: [Tensor; 3]| {
+            let known: Vec<(usize, Tensor)> = known.into_iter().enumerate().collect();
+            infer(&registry(), "Range", &[("Tidx", AttrValue::Type(dtype))], "[];[];[]", &known)
+        };
+        assert_eq!(typed(DType::INT8, [1i8, 10, 3].map(Tensor::scalar)).unwrap(), "[3]");
+        assert_eq!(typed(DType::INT16, [9i16, 0, -2].map(Tensor::scalar)).unwrap(), "[5]");
+        assert_eq!(typed(DType::UINT16, [0u16, 7, 7].map(Tensor::scalar)).unwrap(), "[1]");
+        let halves = [1.0, 10.0, 3.0].map(|value| Tensor::scalar(Half::from_f32(value)));
+        let error = typed(DType::HALF, halves).unwrap_err();
+        assert_eq!((error.code(), error.message()), (Code::InvalidArgument, "Unsupported dtype19"));
         let error = shape("[1];[];[]", &[]).unwrap_err();
         assert_eq!(error.message(), "Shape must be rank 0 but is rank 1\n\t for 'start'");
     }

@@ -3,19 +3,19 @@
 use std::marker::PhantomData;
 
 use tfcore_base::{
-    BFloat16, Complex64, Complex128, DType, Elem, Half, Make, Numbers, Pick, RealNumbers, Result,
-    TypeSet, internal,
+    BFloat16, Complex64, Complex128, Elem, Half, LoopFor, LoopSet, Numbers, RealNumbers, Result,
+    TypedLoop,
 };
 use tfcore_framework::geometry::Reduction;
 use tfcore_framework::movement::copy_view;
-use tfcore_framework::{InferenceContext, OpContext, OpEntry, Registry, kernel, shape_ops};
+use tfcore_framework::{
+    InferenceContext, Kernel, KernelInit, OpContext, OpEntry, Registry, kernel, shape_ops,
+};
 use tfcore_math::pool::Parallel;
 use tfcore_math::reduce::{self, Reducer};
 use tfcore_tensor::{Elems, ElemsMut, Tensor};
 
 use crate::number::Ring;
-
-const INDICES: [DType; 2] = [DType::INT32, DType::INT64];
 
 pub(crate) fn register(r: &mut Registry) {
     // `Sum(input: T, reduction_indices: Tidx, keep_dims: bool) -> output: T`
@@ -39,38 +39,37 @@ pub(crate) fn register(r: &mut Registry) {
 /// A reduction loop over elements of known type.
 type ReduceLoop = fn(Parallel<'_>, [usize; 3], Elems<'_>, ElemsMut<'_>);
 
-/// Makes the loop of a reducer.
-struct ReduceForm<R>(PhantomData<R>);
+/// The loops of a reducer.
+struct ReduceLoops<R>(PhantomData<R>);
 
-impl<T: Elem + Copy, R: Reducer<T>> Make<T, ReduceLoop> for ReduceForm<R> {
-    fn make() -> ReduceLoop {
-        |parallel, layout, x, out| reduce::reduce::<R, T>(parallel, layout, x.typed(), out.typed())
-    }
+impl<R> TypedLoop for ReduceLoops<R> {
+    type Loop = ReduceLoop;
+}
+
+impl<T: Elem + Copy, R: Reducer<T>> LoopFor<T> for ReduceLoops<R> {
+    const LOOP: ReduceLoop =
+        |parallel, layout, x, out| reduce::reduce::<R, T>(parallel, layout, x.typed(), out.typed());
 }
 
 trait ReductionEntry: Sized {
-    fn reduction<R, S: Pick<ReduceForm<R>, ReduceLoop> + TypeSet>(self);
-    fn bool_reduction<R: Reducer<bool>>(self);
+    fn reduction<R, S: LoopSet<ReduceLoops<R>>>(self);
+    fn bool_reduction<R: Reducer<bool> + 'static>(self);
 }
 
 impl ReductionEntry for OpEntry<'_> {
-    fn reduction<R, S: Pick<ReduceForm<R>, ReduceLoop> + TypeSet>(self) {
-        let constraints = vec![("T", S::dtypes()), ("Tidx", INDICES.to_vec())];
-        self.shape(reduction_shape).cpu_where(constraints, |init| {
-            let body = S::pick(init.output_dtypes[0])
-                .ok_or_else(|| internal!("{} of {}", init.op.name, init.output_dtypes[0]))?;
-            let keep_dims = init.attrs.bool("keep_dims")?;
-            kernel(move |ctx| compute(ctx, keep_dims, body))
-        });
+    fn reduction<R, S: LoopSet<ReduceLoops<R>>>(self) {
+        self.shape(reduction_shape).typed_kernel::<ReduceLoops<R>, S>("T", reduction_kernel);
     }
 
-    fn bool_reduction<R: Reducer<bool>>(self) {
-        self.shape(reduction_shape).cpu_for("Tidx", &INDICES, |init| {
-            let body = <ReduceForm<R> as Make<bool, ReduceLoop>>::make();
-            let keep_dims = init.attrs.bool("keep_dims")?;
-            kernel(move |ctx| compute(ctx, keep_dims, body))
-        });
+    fn bool_reduction<R: Reducer<bool> + 'static>(self) {
+        let body = <ReduceLoops<R> as LoopFor<bool>>::LOOP;
+        self.shape(reduction_shape).cpu(move |init| reduction_kernel(init, body));
     }
+}
+
+fn reduction_kernel(init: &KernelInit<'_>, body: ReduceLoop) -> Result<Box<dyn Kernel>> {
+    let keep_dims = init.attrs.bool("keep_dims")?;
+    kernel(move |ctx| compute(ctx, keep_dims, body))
 }
 
 /// Graphs of producers from this version on name axes by a scalar or a vector; older ones by any tensor.
@@ -161,6 +160,7 @@ norms! {
 
 #[cfg(test)]
 mod tests {
+    use tfcore_base::DType;
     use tfcore_framework::AttrValue;
     use tfcore_framework::testing::{infer, registry_of, tensor};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tfcore_base::{DType, Numbers, Result, TypeSet, invalid};
+use tfcore_base::{DType, Result, invalid};
 use tfcore_framework::{
     InferenceContext, Kernel, OpContext, Registry, ScalarKernel, for_each_part, shape_ops,
 };
@@ -13,17 +13,13 @@ use tfcore_tensor::{
 };
 
 pub(crate) fn register(r: &mut Registry) {
-    let mut dtypes = Numbers::dtypes();
-    dtypes.extend([DType::BOOL, DType::STRING, DType::RESOURCE, DType::VARIANT]);
     // `Select(condition: bool, t: T, e: T) -> output: T`: element by element from `t` or `e`, whole rows if
     // the condition is a vector, one of the two if it is a scalar.
-    r.op("Select").shape(select_shape).cpu_for("T", &dtypes, |init| {
-        Ok(Box::new(SelectKernel { node: Some(init.name.to_string()) }))
-    });
+    r.op("Select")
+        .shape(select_shape)
+        .cpu(|init| Ok(Box::new(SelectKernel { node: Some(init.name.to_string()) })));
     // `SelectV2(condition: bool, t: T, e: T) -> output: T`, with broadcasting of all three.
-    r.op("SelectV2")
-        .shape(select_v2_shape)
-        .cpu_for("T", &dtypes, |_| Ok(Box::new(SelectKernel { node: None })));
+    r.op("SelectV2").shape(select_v2_shape).cpu(|_| Ok(Box::new(SelectKernel { node: None })));
 }
 
 struct SelectKernel {

@@ -3,10 +3,13 @@
 use num_complex::ComplexFloat;
 use num_traits::Float;
 use tfcore_base::{
-    BFloat16, Complex64, Complex128, Complexes, DType, Elem, Floats, Half, Integers, Numbers,
-    Result, SignedNumbers, TypeSet, invalid,
+    BFloat16, Complex64, Complex128, Complexes, DType, Elem, Floats, Half, Integers, LoopFor,
+    Numbers, Result, SignedNumbers, invalid,
 };
-use tfcore_framework::{OpContext, OpEntry, Registry, Unary, UnaryKernel, shape_fns};
+use tfcore_framework::{
+    Kernel, KernelInit, OpContext, OpEntry, Registry, Unary, UnaryKernel, UnaryLoops, kernel,
+    shape_fns,
+};
 use tfcore_tensor::{Tensor, Variant};
 
 use crate::number::{Field, FloatsAndComplexes, Number, Real, Ring};
@@ -212,7 +215,9 @@ fn register_arithmetic(r: &mut Registry) {
         "Invert" Invert Integers;
     }
     // `LogicalNot(x: bool) -> y: bool`.
-    r.op("LogicalNot").shape(shape_fns::unchanged).unary_where::<LogicalNot, (bool,)>(Vec::new());
+    r.op("LogicalNot").shape(shape_fns::unchanged).cpu(|init| {
+        Ok(Box::new(UnaryKernel::new(init, <UnaryLoops<LogicalNot> as LoopFor<bool>>::LOOP)))
+    });
 }
 
 fn register_functions(r: &mut Registry) {
@@ -256,17 +261,16 @@ fn register_rounding(r: &mut Registry) {
 
 fn register_parts(r: &mut Registry) {
     // `Conj(input: T) -> output: T`, the complex conjugate.
-    r.op("Conj").shape(shape_fns::unchanged).unary::<Conj, Complexes>().cpu_for(
-        "T",
-        &[DType::VARIANT],
-        |_| Ok(Box::new(conj_variant)),
-    );
+    r.op("Conj")
+        .shape(shape_fns::unchanged)
+        .unary::<Conj, Complexes>()
+        .cpu_of::<(Variant,)>("T", |_| kernel(conj_variant));
     // `Real(input: T) -> output: Tout` and the like, where `Tout` is the type of the parts of `T`.
     real_valued::<RealPart>(r.op("Real"));
     real_valued::<ImaginaryPart>(r.op("Imag"));
     real_valued::<Angle>(r.op("Angle"));
     // `ComplexAbs(x: T) -> y: Tout`, `|x|`. Its kernels look at `T` only, then find `Tout` to disagree.
-    r.op("ComplexAbs").shape(shape_fns::unchanged).cpu_for("T", &Complexes::dtypes(), |init| {
+    let build = |init: &KernelInit<'_>, body| -> Result<Box<dyn Kernel>> {
         let (actual, expected) = (init.output_dtypes[0], part_type(init.input_dtypes[0]));
         if actual != expected {
             let complex = init.input_dtypes[0];
@@ -274,8 +278,11 @@ fn register_parts(r: &mut Registry) {
                 "Signature mismatch, have: {complex}->{actual} expected: {complex}->{expected}"
             ));
         }
-        Ok(Box::new(UnaryKernel::new::<ComplexAbs, Complexes>(init)?))
-    });
+        Ok(Box::new(UnaryKernel::new(init, body)))
+    };
+    r.op("ComplexAbs")
+        .shape(shape_fns::unchanged)
+        .typed_kernel::<UnaryLoops<ComplexAbs>, Complexes>("T", build);
 }
 
 /// A function from complex to real numbers, `(T) -> Tout`.
@@ -283,11 +290,7 @@ fn real_valued<F>(entry: OpEntry<'_>)
 where
     F: Unary<Complex64> + Unary<Complex128>,
 {
-    let types = |complex| vec![("T", vec![complex]), ("Tout", vec![part_type(complex)])];
-    entry
-        .shape(shape_fns::unchanged)
-        .unary_where::<F, Complexes>(types(DType::COMPLEX64))
-        .unary_where::<F, Complexes>(types(DType::COMPLEX128));
+    entry.shape(shape_fns::unchanged).unary::<F, Complexes>();
 }
 
 /// The type of the parts of a complex type.

@@ -1,9 +1,7 @@
 //! Gradients of functions of one value that have an op of their own: of the result and the gradient by it.
 
-use tfcore_base::{Make, Pick, Result, TypeSet, internal, require};
-use tfcore_framework::{
-    Kernel, KernelInit, OpContext, Registry, for_each_part, kernel, matching, shape_fns,
-};
+use tfcore_base::{LoopFor, Result, TypedLoop, require};
+use tfcore_framework::{OpContext, Registry, for_each_part, matching, shape_fns};
 use tfcore_math::isa::vectorize;
 use tfcore_tensor::{Elems, ElemsMut};
 
@@ -18,9 +16,12 @@ macro_rules! functors {
     ($($name:ident: |$y:ident, $dy:ident, $r:ident| $result:expr;)*) => {$(
         struct $name;
 
-        impl<T: Number<Wide: Field>> Make<T, GradLoop> for $name {
-            fn make() -> GradLoop {
-                |ys, dys, out| {
+        impl TypedLoop for $name {
+            type Loop = GradLoop;
+        }
+
+        impl<T: Number<Wide: Field>> LoopFor<T> for $name {
+    const LOOP: GradLoop = |ys, dys, out| {
                     let (ys, dys, out) = (ys.typed::<T>(), dys.typed::<T>(), out.typed::<T>());
                     vectorize(
                         #[inline(always)]
@@ -32,9 +33,8 @@ macro_rules! functors {
                             }
                         },
                     );
-                }
-            }
-        }
+                };
+}
     )*};
 }
 
@@ -70,47 +70,39 @@ fn half<T: Field>(_: T) -> T {
 
 pub(crate) fn register(r: &mut Registry) {
     // `TanhGrad(y: T, dy: T) -> z: T` and the like: `y` is the function's result.
-    grad::<TanhGrad>(r, "TanhGrad");
-    grad::<SigmoidGrad>(r, "SigmoidGrad");
-    grad::<SqrtGrad>(r, "SqrtGrad");
-    grad::<RsqrtGrad>(r, "RsqrtGrad");
-    grad::<ReciprocalGrad>(r, "ReciprocalGrad");
-    grad::<ReciprocalGrad>(r, "InvGrad");
+    r.op("TanhGrad")
+        .shape(shape_fns::unchanged)
+        .typed::<TanhGrad, FloatsAndComplexes>("T", gradient);
+    r.op("SigmoidGrad")
+        .shape(shape_fns::unchanged)
+        .typed::<SigmoidGrad, FloatsAndComplexes>("T", gradient);
+    r.op("SqrtGrad")
+        .shape(shape_fns::unchanged)
+        .typed::<SqrtGrad, FloatsAndComplexes>("T", gradient);
+    r.op("RsqrtGrad")
+        .shape(shape_fns::unchanged)
+        .typed::<RsqrtGrad, FloatsAndComplexes>("T", gradient);
+    r.op("ReciprocalGrad")
+        .shape(shape_fns::unchanged)
+        .typed::<ReciprocalGrad, FloatsAndComplexes>("T", gradient);
+    r.op("InvGrad")
+        .shape(shape_fns::unchanged)
+        .typed::<ReciprocalGrad, FloatsAndComplexes>("T", gradient);
 }
 
-fn grad<F: 'static>(r: &mut Registry, op: &'static str)
-where
-    FloatsAndComplexes: Pick<F, GradLoop>,
-{
-    r.op(op).shape(shape_fns::unchanged).cpu_for(
-        "T",
-        &FloatsAndComplexes::dtypes(),
-        grad_kernel::<F>,
+fn gradient(ctx: &mut OpContext<'_>, run: GradLoop) -> Result<()> {
+    let (y, dy) = (ctx.input(0)?, ctx.input(1)?);
+    require!(
+        y.count() == dy.count(),
+        "The two arguments to a cwise op must have same number of elements, got {} and {}",
+        y.count(),
+        dy.count()
     );
-}
-
-fn grad_kernel<F>(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>>
-where
-    FloatsAndComplexes: Pick<F, GradLoop>,
-{
-    let dtype = init.input_dtypes[0];
-    let run = <FloatsAndComplexes as Pick<F, GradLoop>>::pick(dtype)
-        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))?;
-    kernel(move |ctx: &mut OpContext<'_>| {
-        let (y, dy) = (ctx.input(0)?, ctx.input(1)?);
-        require!(
-            y.count() == dy.count(),
-            "The two arguments to a cwise op must have same number of elements, got {} and {}",
-            y.count(),
-            dy.count()
-        );
-        let mut out = ctx.allocate_output(0, y.shape().clone())?;
+    ctx.produce(0, y.shape().clone(), |out| {
         let (y, dy) = (y.elems(), dy.elems());
-        for_each_part(ctx.parallel(), out.elems_mut()?, 4, &|start, part| {
+        for_each_part(ctx.parallel(), out, 4, &|start, part| {
             run(matching(y, start, &part), matching(dy, start, &part), part);
         });
-        ctx.set_output(0, out);
-        Ok(())
     })
 }
 

@@ -3,11 +3,10 @@
 use std::marker::PhantomData;
 
 use tfcore_base::{
-    BFloat16, Elem, Half, Make, Numbers, Pick, RealNumbers, Result, internal, invalid, require,
+    BFloat16, Elem, Half, LoopFor, Numbers, RealNumbers, Result, TypedLoop, invalid, require,
 };
-use tfcore_base::{DType, TypeSet};
 use tfcore_framework::movement::for_each_units;
-use tfcore_framework::{InferenceContext, OpContext, OpEntry, Registry, kernel, shape_ops};
+use tfcore_framework::{InferenceContext, OpContext, Registry, shape_ops};
 use tfcore_math::isa::vectorize;
 use tfcore_math::pool::Parallel;
 use tfcore_tensor::{Elems, ElemsMut, PartialShape, Shape};
@@ -17,25 +16,33 @@ use crate::number::{Number, Ring};
 pub(crate) fn register(r: &mut Registry) {
     // `UnsortedSegmentSum(data: T, segment_ids: Tindices, num_segments: Tnumsegments) -> output: T`: `output[s, ..]` is the
     // sum of the `data[i.., ..]` for which `segment_ids[i..]` is `s`. Negative ids are left out.
-    reduction::<Sum, Numbers>(r.op("UnsortedSegmentSum"));
+    r.op("UnsortedSegmentSum")
+        .shape(reduced_shape)
+        .typed::<SegmentLoops<Sum>, Numbers>("T", reduce_segments);
     // `UnsortedSegmentProd`, `UnsortedSegmentMax` and `UnsortedSegmentMin`, as above. Segments of nothing are 1, the least
     // and the greatest number of the type.
-    reduction::<Product, Numbers>(r.op("UnsortedSegmentProd"));
-    reduction::<Largest, RealNumbers>(r.op("UnsortedSegmentMax"));
-    reduction::<Smallest, RealNumbers>(r.op("UnsortedSegmentMin"));
+    r.op("UnsortedSegmentProd")
+        .shape(reduced_shape)
+        .typed::<SegmentLoops<Product>, Numbers>("T", reduce_segments);
+    r.op("UnsortedSegmentMax")
+        .shape(reduced_shape)
+        .typed::<SegmentLoops<Largest>, RealNumbers>("T", reduce_segments);
+    r.op("UnsortedSegmentMin")
+        .shape(reduced_shape)
+        .typed::<SegmentLoops<Smallest>, RealNumbers>("T", reduce_segments);
 }
 
 /// How elements become one.
-trait Fold<T>: 'static {
+pub(crate) trait Fold<T>: 'static {
     /// What comes of no elements.
     fn start() -> T;
     fn fold(result: T, element: T) -> T;
 }
 
-struct Sum;
-struct Product;
-struct Largest;
-struct Smallest;
+pub(crate) struct Sum;
+pub(crate) struct Product;
+pub(crate) struct Largest;
+pub(crate) struct Smallest;
 
 impl<T: Number<Wide: Ring>> Fold<T> for Sum {
     fn start() -> T {
@@ -90,42 +97,36 @@ selections!(f32 f64 Half BFloat16 i8 i16 i32 i64 u8 u16 u32 u64);
 /// Reduces rows of `data` to those rows of the result that have their ids; `first` is the number of the first such row.
 type ReduceRows = fn(out: ElemsMut<'_>, data: Elems<'_>, ids: &[i64], first: usize, width: usize);
 
-struct Form<F>(PhantomData<F>);
+struct SegmentLoops<F>(PhantomData<F>);
 
-impl<T: Elem + Copy, F: Fold<T>> Make<T, ReduceRows> for Form<F> {
-    fn make() -> ReduceRows {
-        |out, data, ids, first, width| {
-            let (out, data) = (out.typed::<T>(), data.typed::<T>());
-            out.fill(F::start());
-            let rows = out.len() / width;
-            vectorize(
-                #[inline(always)]
-                || {
-                    for (data, &id) in data.chunks_exact(width).zip(ids) {
-                        let row = (id as usize).wrapping_sub(first);
-                        if row < rows {
-                            let out = &mut out[row * width..(row + 1) * width];
-                            for (result, &element) in out.iter_mut().zip(data) {
-                                *result = F::fold(*result, element);
-                            }
+impl<F> TypedLoop for SegmentLoops<F> {
+    type Loop = ReduceRows;
+}
+
+impl<T: Elem + Copy, F: Fold<T>> LoopFor<T> for SegmentLoops<F> {
+    const LOOP: ReduceRows = |out, data, ids, first, width| {
+        let (out, data) = (out.typed::<T>(), data.typed::<T>());
+        out.fill(F::start());
+        let rows = out.len() / width;
+        vectorize(
+            #[inline(always)]
+            || {
+                for (data, &id) in data.chunks_exact(width).zip(ids) {
+                    let row = (id as usize).wrapping_sub(first);
+                    if row < rows {
+                        let out = &mut out[row * width..(row + 1) * width];
+                        for (result, &element) in out.iter_mut().zip(data) {
+                            *result = F::fold(*result, element);
                         }
                     }
-                },
-            );
-        }
-    }
+                }
+            },
+        );
+    };
 }
 
-fn reduction<F, S: Pick<Form<F>, ReduceRows> + TypeSet>(op: OpEntry<'_>) {
-    let ids = vec![DType::INT16, DType::INT32, DType::INT64];
-    op.shape(reduced_shape).cpu_where(vec![("T", S::dtypes()), ("Tindices", ids)], |init| {
-        let dtype = init.attrs.dtype("T")?;
-        let reduce = S::pick(dtype).ok_or_else(|| internal!("No reduction of type {dtype}"))?;
-        kernel(move |ctx| reduce_segments(ctx, reduce))
-    });
-}
-
-fn reduced_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+/// The shape of reductions of `data` by `segment_ids` to `num_segments` rows.
+pub(crate) fn reduced_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let (data, ids) = (ctx.input(0), ctx.input(1));
     shape_ops::with_rank(ctx.input(2), 0)?;
     let Some(rank) = ids.rank() else {
@@ -174,6 +175,7 @@ fn reduce_segments(ctx: &mut OpContext<'_>, reduce: ReduceRows) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tfcore_base::DType;
     use tfcore_framework::testing::{infer, registry_of, run_op};
     use tfcore_framework::{AttrValue, Registry};
     use tfcore_tensor::Tensor;

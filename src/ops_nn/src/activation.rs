@@ -1,9 +1,7 @@
 //! Activations: element-wise functions of one tensor.
 
 use num_traits::{AsPrimitive, Float};
-use tfcore_base::{
-    BFloat16, Elem, Floats, Half, Make, Pick, RealNumbers, Result, TypeSet, internal,
-};
+use tfcore_base::{BFloat16, Elem, Floats, Half, LoopFor, RealNumbers, Result, TypedLoop};
 use tfcore_framework::{
     Kernel, KernelInit, OpContext, Registry, Unary, for_each_part, kernel, matching, shape_fns,
 };
@@ -12,18 +10,10 @@ use tfcore_tensor::{Elems, ElemsMut};
 
 pub(crate) fn register(r: &mut Registry) {
     // `Relu(features: T) -> activations: T`, `max(x, 0)`.
-    r.op("Relu").shape(shape_fns::unchanged).cpu_for(
-        "T",
-        &RealNumbers::dtypes(),
-        clamp_kernel::<Relu>,
-    );
+    r.op("Relu").shape(shape_fns::unchanged).typed::<Relu, RealNumbers>("T", clamp_features);
 
     // `Relu6(features: T) -> activations: T`, `min(max(x, 0), 6)`.
-    r.op("Relu6").shape(shape_fns::unchanged).cpu_for(
-        "T",
-        &RealNumbers::dtypes(),
-        clamp_kernel::<Relu6>,
-    );
+    r.op("Relu6").shape(shape_fns::unchanged).typed::<Relu6, RealNumbers>("T", clamp_features);
 
     // `Elu(features: T) -> activations: T`, `e^x - 1` below zero, else `x`.
     r.op("Elu").shape(shape_fns::unchanged).unary::<Elu, Floats>();
@@ -38,16 +28,16 @@ pub(crate) fn register(r: &mut Registry) {
     r.op("Softsign").shape(shape_fns::unchanged).unary::<Softsign, Floats>();
 
     // `LeakyRelu(features: T) -> activations: T`, attr `alpha`: `alpha · x` below zero, else `x`.
-    r.op("LeakyRelu").shape(shape_fns::unchanged).cpu_for("T", &RealNumbers::dtypes(), leaky_relu);
+    r.op("LeakyRelu")
+        .shape(shape_fns::unchanged)
+        .typed_kernel::<LeakyRelu, RealNumbers>("T", leaky_relu);
 }
-
-/// A bound below, and perhaps above, in place. The first so many elements lie in whole vectors.
-type ClampLoop = fn(ElemsMut<'_>, usize);
 
 /// The loop of `Relu` or `Relu6` for one type, and how many elements the reference has in a vector.
 #[derive(Clone, Copy)]
 struct Clamp {
-    run: ClampLoop,
+    /// A bound below, and perhaps above, in place. The first so many elements lie in whole vectors.
+    run: fn(ElemsMut<'_>, usize),
     lanes: usize,
 }
 
@@ -73,25 +63,32 @@ bounded!(Half BFloat16 i8 i16 i32 i64 u8 u16 u32 u64);
 
 struct Relu;
 
-impl<T: Bounded> Make<T, Clamp> for Relu {
-    fn make() -> Clamp {
-        Clamp { run: |out, vectors| clamp::<T>(out, vectors, |x| x), lanes: T::LANES }
-    }
+impl TypedLoop for Relu {
+    type Loop = Clamp;
+}
+
+impl<T: Bounded> LoopFor<T> for Relu {
+    const LOOP: Clamp =
+        Clamp { run: |out, vectors| clamp::<T>(out, vectors, |x| x), lanes: T::LANES };
 }
 
 struct Relu6;
 
-impl<T: Bounded> Make<T, Clamp> for Relu6
+impl TypedLoop for Relu6 {
+    type Loop = Clamp;
+}
+
+impl<T: Bounded> LoopFor<T> for Relu6
 where
     u8: AsPrimitive<T>,
 {
-    fn make() -> Clamp {
-        let run: ClampLoop = |out, vectors| {
+    const LOOP: Clamp = Clamp {
+        run: |out, vectors| {
             let six = 6u8.as_();
             clamp::<T>(out, vectors, |x| if x > six { six } else { x });
-        };
-        Clamp { run, lanes: T::LANES }
-    }
+        },
+        lanes: T::LANES,
+    };
 }
 
 #[inline(always)]
@@ -115,33 +112,25 @@ fn clamp<T: Bounded>(out: ElemsMut<'_>, vectors: usize, above: impl Fn(T) -> T) 
 /// Elements that are copied and then bounded while they are in the cache.
 const BLOCK: usize = 2048;
 
-fn clamp_kernel<F>(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>>
-where
-    RealNumbers: Pick<F, Clamp>,
-{
-    let dtype = init.input_dtypes[0].base();
-    let Clamp { run, lanes } = <RealNumbers as Pick<F, Clamp>>::pick(dtype)
-        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))?;
-    kernel(move |ctx: &mut OpContext<'_>| {
-        let shape = ctx.input(0)?.shape().clone();
-        let (mut out, forwarded) = ctx.forward_or_allocate(&[0], 0, shape)?;
-        let in_vectors = out.count() - out.count() % lanes;
-        let input = if forwarded.is_some() { None } else { Some(ctx.input(0)?.elems()) };
-        for_each_part(ctx.parallel(), out.elems_mut()?, 1, &|start, mut part| {
-            for at in (0..part.len()).step_by(BLOCK) {
-                let mut block = part.slice(at..part.len().min(at + BLOCK));
-                let start = start + at;
-                if let Some(input) = input {
-                    let source = matching(input, start, &block);
-                    block.reborrow().copy_from(source);
-                }
-                let vectors = in_vectors.saturating_sub(start).min(block.len());
-                run(block, vectors);
+fn clamp_features(ctx: &mut OpContext<'_>, Clamp { run, lanes }: Clamp) -> Result<()> {
+    let shape = ctx.input(0)?.shape().clone();
+    let (mut out, forwarded) = ctx.forward_or_allocate(&[0], 0, shape)?;
+    let in_vectors = out.count() - out.count() % lanes;
+    let input = if forwarded.is_some() { None } else { Some(ctx.input(0)?.elems()) };
+    for_each_part(ctx.parallel(), out.elems_mut()?, 1, &|start, mut part| {
+        for at in (0..part.len()).step_by(BLOCK) {
+            let mut block = part.slice(at..part.len().min(at + BLOCK));
+            let start = start + at;
+            if let Some(input) = input {
+                let source = matching(input, start, &block);
+                block.reborrow().copy_from(source);
             }
-        });
-        ctx.set_output(0, out);
-        Ok(())
-    })
+            let vectors = in_vectors.saturating_sub(start).min(block.len());
+            run(block, vectors);
+        }
+    });
+    ctx.set_output(0, out);
+    Ok(())
 }
 
 struct Elu;
@@ -209,28 +198,30 @@ impl<T: Elem + Float> Unary<T> for Softsign {
 /// The loop of `LeakyRelu` for one type: input, output, slope.
 type LeakyLoop = fn(Elems<'_>, ElemsMut<'_>, f32);
 
-struct LeakyForm;
+struct LeakyRelu;
 
-impl<T> Make<T, LeakyLoop> for LeakyForm
+impl TypedLoop for LeakyRelu {
+    type Loop = LeakyLoop;
+}
+
+impl<T> LoopFor<T> for LeakyRelu
 where
     T: Elem + Copy + PartialOrd + WrappingScale,
     f32: AsPrimitive<T>,
 {
-    fn make() -> LeakyLoop {
-        |x, out, alpha| {
-            let (x, out) = (x.typed::<T>(), out.typed::<T>());
-            // The slope is of the element type: 0 for integers, unless it is 1 or more.
-            let alpha: T = alpha.as_();
-            vectorize(
-                #[inline(always)]
-                || {
-                    for (out, &x) in out.iter_mut().zip(x) {
-                        *out = if x > T::default() { x } else { x.scale(alpha) };
-                    }
-                },
-            );
-        }
-    }
+    const LOOP: LeakyLoop = |x, out, alpha| {
+        let (x, out) = (x.typed::<T>(), out.typed::<T>());
+        // The slope is of the element type: 0 for integers, unless it is 1 or more.
+        let alpha: T = alpha.as_();
+        vectorize(
+            #[inline(always)]
+            || {
+                for (out, &x) in out.iter_mut().zip(x) {
+                    *out = if x > T::default() { x } else { x.scale(alpha) };
+                }
+            },
+        );
+    };
 }
 
 /// A product that wraps in integer types.
@@ -252,20 +243,15 @@ macro_rules! wrapping_scale {
 wrapping_scale!(|x, y| x * y; f32 f64 Half BFloat16);
 wrapping_scale!(|x: Self, y| x.wrapping_mul(y); i8 i16 i32 i64 u8 u16 u32 u64);
 
-fn leaky_relu(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+fn leaky_relu(init: &KernelInit<'_>, run: LeakyLoop) -> Result<Box<dyn Kernel>> {
     let alpha = init.attrs.float("alpha")?;
-    let dtype = init.input_dtypes[0].base();
-    let body = <RealNumbers as Pick<LeakyForm, LeakyLoop>>::pick(dtype)
-        .ok_or_else(|| internal!("LeakyRelu has no kernel for type {dtype}"))?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let input = ctx.input(0)?;
-        let mut out = ctx.allocate_output(0, input.shape().clone())?;
-        let x = input.elems();
-        for_each_part(ctx.parallel(), out.elems_mut()?, 1, &|start, part| {
-            body(matching(x, start, &part), part, alpha);
-        });
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.produce(0, input.shape().clone(), |out| {
+            for_each_part(ctx.parallel(), out, 1, &|start, part| {
+                run(matching(input.elems(), start, &part), part, alpha);
+            });
+        })
     })
 }
 

@@ -1,7 +1,7 @@
 //! The gradients of activations.
 
 use num_traits::{AsPrimitive, Float};
-use tfcore_base::{Elem, Floats, Make, Pick, RealNumbers, Result, TypeSet, internal, invalid};
+use tfcore_base::{Elem, Floats, LoopFor, RealNumbers, Result, TypedLoop, invalid};
 use tfcore_framework::{
     Kernel, KernelInit, OpContext, Registry, for_each_part, kernel, matching, shape_fns,
 };
@@ -11,46 +11,37 @@ use tfcore_tensor::{Elems, ElemsMut};
 use crate::activation::{WrappingScale, selu_constants};
 
 pub(crate) fn register(r: &mut Registry) {
-    let reals = RealNumbers::dtypes();
-    let floats = Floats::dtypes();
     let shape = || shape_fns::merged(0, 1);
 
     // `ReluGrad(gradients: T, features: T) -> backprops: T`, the gradients where `features > 0`.
-    r.op("ReluGrad").shape(shape()).cpu_for("T", &reals, grad_kernel::<ReluGrad, RealNumbers>);
+    r.op("ReluGrad").shape(shape()).typed_kernel::<ReluGrad, RealNumbers>("T", gradient);
 
     // `Relu6Grad(gradients: T, features: T) -> backprops: T`, the gradients where `0 < features < 6`.
-    r.op("Relu6Grad").shape(shape()).cpu_for("T", &reals, grad_kernel::<Relu6Grad, RealNumbers>);
+    r.op("Relu6Grad").shape(shape()).typed_kernel::<Relu6Grad, RealNumbers>("T", gradient);
 
     // `LeakyReluGrad(gradients: T, features: T) -> backprops: T`, attr `alpha`: the gradients where
     // `features > 0`, and `alpha` times them elsewhere.
-    r.op("LeakyReluGrad").shape(shape()).cpu_for(
-        "T",
-        &reals,
-        grad_kernel::<LeakyReluGrad, RealNumbers>,
-    );
+    r.op("LeakyReluGrad").shape(shape()).typed_kernel::<LeakyReluGrad, RealNumbers>("T", gradient);
 
     // `EluGrad(gradients: T, outputs: T) -> backprops: T`, `g · (y + 1)` below zero, else `g`.
-    r.op("EluGrad").shape(shape()).cpu_for("T", &floats, grad_kernel::<EluGrad, Floats>);
+    r.op("EluGrad").shape(shape()).typed_kernel::<EluGrad, Floats>("T", gradient);
 
     // `SeluGrad(gradients: T, outputs: T) -> backprops: T`, `g · (y + scale · alpha)` below zero, else
     // `g · scale`.
-    r.op("SeluGrad").shape(shape()).cpu_for("T", &floats, grad_kernel::<SeluGrad, Floats>);
+    r.op("SeluGrad").shape(shape()).typed_kernel::<SeluGrad, Floats>("T", gradient);
 
     // `SoftplusGrad(gradients: T, features: T) -> backprops: T`, `g / (1 + e^-x)`.
-    r.op("SoftplusGrad").shape(shape()).cpu_for("T", &floats, grad_kernel::<SoftplusGrad, Floats>);
+    r.op("SoftplusGrad").shape(shape()).typed_kernel::<SoftplusGrad, Floats>("T", gradient);
 
     // `SoftsignGrad(gradients: T, features: T) -> backprops: T`, `g / (1 + |x|)²`.
-    r.op("SoftsignGrad").shape(shape()).cpu_for("T", &floats, grad_kernel::<SoftsignGrad, Floats>);
+    r.op("SoftsignGrad").shape(shape()).typed_kernel::<SoftsignGrad, Floats>("T", gradient);
 }
 
 /// Gradients, features or outputs, the slope of `LeakyRelu`, result.
 type GradLoop = fn(Elems<'_>, Elems<'_>, f32, ElemsMut<'_>);
 
-fn grad_kernel<F, S: Pick<F, GradLoop>>(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let dtype = init.input_dtypes[0].base();
+fn gradient(init: &KernelInit<'_>, run: GradLoop) -> Result<Box<dyn Kernel>> {
     let op = init.op.clone();
-    let run =
-        S::pick(dtype).ok_or_else(|| internal!("{} has no kernel for type {dtype}", op.name))?;
     let alpha = if init.attrs.contains("alpha") { init.attrs.float("alpha")? } else { 0.0 };
     let name = init.name.to_string();
     kernel(move |ctx: &mut OpContext<'_>| {
@@ -64,14 +55,12 @@ fn grad_kernel<F, S: Pick<F, GradLoop>>(init: &KernelInit<'_>) -> Result<Box<dyn
                 features.shape()
             ));
         }
-        let mut out = ctx.allocate_output(0, gradients.shape().clone())?;
-        let (gradients, features) = (gradients.elems(), features.elems());
-        for_each_part(ctx.parallel(), out.elems_mut()?, 2, &|start, part| {
-            let features = matching(features, start, &part);
-            run(matching(gradients, start, &part), features, alpha, part);
-        });
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.produce(0, gradients.shape().clone(), |out| {
+            for_each_part(ctx.parallel(), out, 2, &|start, part| {
+                let features = matching(features.elems(), start, &part);
+                run(matching(gradients.elems(), start, &part), features, alpha, part);
+            });
+        })
     })
 }
 
@@ -96,89 +85,104 @@ fn for_each<T: Elem + Copy>(
 
 struct ReluGrad;
 
-impl<T: Elem + Copy + PartialOrd> Make<T, GradLoop> for ReluGrad {
-    fn make() -> GradLoop {
-        |g, x, _, out| {
-            for_each::<T>(g, x, out, |g, x| if x > T::default() { g } else { T::default() });
-        }
-    }
+impl TypedLoop for ReluGrad {
+    type Loop = GradLoop;
+}
+
+impl<T: Elem + Copy + PartialOrd> LoopFor<T> for ReluGrad {
+    const LOOP: GradLoop = |g, x, _, out| {
+        for_each::<T>(g, x, out, |g, x| if x > T::default() { g } else { T::default() });
+    };
 }
 
 struct Relu6Grad;
 
-impl<T: Elem + Copy + PartialOrd> Make<T, GradLoop> for Relu6Grad
+impl TypedLoop for Relu6Grad {
+    type Loop = GradLoop;
+}
+
+impl<T: Elem + Copy + PartialOrd> LoopFor<T> for Relu6Grad
 where
     u8: AsPrimitive<T>,
 {
-    fn make() -> GradLoop {
-        |g, x, _, out| {
-            let (zero, six) = (T::default(), 6u8.as_());
-            for_each::<T>(g, x, out, |g, x| if x > zero && x < six { g } else { zero });
-        }
-    }
+    const LOOP: GradLoop = |g, x, _, out| {
+        let (zero, six) = (T::default(), 6u8.as_());
+        for_each::<T>(g, x, out, |g, x| if x > zero && x < six { g } else { zero });
+    };
 }
 
 struct LeakyReluGrad;
 
-impl<T: Elem + Copy + PartialOrd + WrappingScale> Make<T, GradLoop> for LeakyReluGrad
+impl TypedLoop for LeakyReluGrad {
+    type Loop = GradLoop;
+}
+
+impl<T: Elem + Copy + PartialOrd + WrappingScale> LoopFor<T> for LeakyReluGrad
 where
     f32: AsPrimitive<T>,
 {
-    fn make() -> GradLoop {
-        |g, x, alpha, out| {
-            let (zero, alpha) = (T::default(), alpha.as_());
-            for_each::<T>(g, x, out, |g, x| if x > zero { g } else { g.scale(alpha) });
-        }
-    }
+    const LOOP: GradLoop = |g, x, alpha, out| {
+        let (zero, alpha) = (T::default(), alpha.as_());
+        for_each::<T>(g, x, out, |g, x| if x > zero { g } else { g.scale(alpha) });
+    };
 }
 
 struct EluGrad;
 
-impl<T: Elem + Float> Make<T, GradLoop> for EluGrad {
-    fn make() -> GradLoop {
-        |g, y, _, out| {
-            for_each::<T>(g, y, out, |g, y| if y < T::zero() { (y + T::one()) * g } else { g });
-        }
-    }
+impl TypedLoop for EluGrad {
+    type Loop = GradLoop;
+}
+
+impl<T: Elem + Float> LoopFor<T> for EluGrad {
+    const LOOP: GradLoop = |g, y, _, out| {
+        for_each::<T>(g, y, out, |g, y| if y < T::zero() { (y + T::one()) * g } else { g });
+    };
 }
 
 struct SeluGrad;
 
-impl<T: Elem + Float> Make<T, GradLoop> for SeluGrad {
-    fn make() -> GradLoop {
-        |g, y, _, out| {
-            let (scale, scale_alpha) = selu_constants::<T>();
-            for_each::<T>(
-                g,
-                y,
-                out,
-                |g, y| {
-                    if y < T::zero() { g * (y + scale_alpha) } else { g * scale }
-                },
-            );
-        }
-    }
+impl TypedLoop for SeluGrad {
+    type Loop = GradLoop;
+}
+
+impl<T: Elem + Float> LoopFor<T> for SeluGrad {
+    const LOOP: GradLoop = |g, y, _, out| {
+        let (scale, scale_alpha) = selu_constants::<T>();
+        for_each::<T>(
+            g,
+            y,
+            out,
+            |g, y| {
+                if y < T::zero() { g * (y + scale_alpha) } else { g * scale }
+            },
+        );
+    };
 }
 
 struct SoftplusGrad;
 
-impl<T: Elem + Float> Make<T, GradLoop> for SoftplusGrad {
-    fn make() -> GradLoop {
-        |g, x, _, out| for_each::<T>(g, x, out, |g, x| g / ((-x).exp() + T::one()))
-    }
+impl TypedLoop for SoftplusGrad {
+    type Loop = GradLoop;
+}
+
+impl<T: Elem + Float> LoopFor<T> for SoftplusGrad {
+    const LOOP: GradLoop =
+        |g, x, _, out| for_each::<T>(g, x, out, |g, x| g / ((-x).exp() + T::one()));
 }
 
 struct SoftsignGrad;
 
-impl<T: Elem + Float> Make<T, GradLoop> for SoftsignGrad {
-    fn make() -> GradLoop {
-        |g, x, _, out| {
-            for_each::<T>(g, x, out, |g, x| {
-                let root = T::one() + x.abs();
-                g / (root * root)
-            });
-        }
-    }
+impl TypedLoop for SoftsignGrad {
+    type Loop = GradLoop;
+}
+
+impl<T: Elem + Float> LoopFor<T> for SoftsignGrad {
+    const LOOP: GradLoop = |g, x, _, out| {
+        for_each::<T>(g, x, out, |g, x| {
+            let root = T::one() + x.abs();
+            g / (root * root)
+        });
+    };
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `FusedBatchNorm`: each channel shifted and scaled to a given mean and variance.
 
 use num_traits::AsPrimitive;
-use tfcore_base::{BFloat16, DType, Elem, Half, Make, Pick, Result, TypeSet, internal, invalid};
+use tfcore_base::{BFloat16, Elem, Half, LoopFor, Result, TypedLoop, invalid};
 use tfcore_framework::{
     Attrs, InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
 };
@@ -17,10 +17,11 @@ pub(crate) fn register(r: &mut Registry) {
     // batch_variance: U, reserve_space_1: U, reserve_space_2: U`, attrs `epsilon`, `exponential_avg_factor`,
     // `data_format`, `is_training`: `(x - mean) · scale / sqrt(variance + epsilon) + offset`, in training with
     // the mean and variance of `x` itself. V3 has one more, unused output.
-    r.op("FusedBatchNorm").shape(batch_norm_shape).cpu_for("T", &[DType::FLOAT], batch_norm);
+    r.op("FusedBatchNorm")
+        .shape(batch_norm_shape)
+        .typed_kernel::<Statistics, (f32,)>("T", batch_norm);
     r.ops(["FusedBatchNormV2", "FusedBatchNormV3"], |op| {
-        let constraints = vec![("T", ImageTypes::dtypes()), ("U", vec![DType::FLOAT])];
-        op.shape(batch_norm_shape).cpu_where(constraints, batch_norm);
+        op.shape(batch_norm_shape).typed_kernel::<Statistics, ImageTypes>("T", batch_norm);
     });
 }
 
@@ -81,16 +82,18 @@ struct Loops {
     apply: fn(Parallel<'_>, Elems<'_>, Layout, &Affine, ElemsMut<'_>),
 }
 
-struct Form;
+struct Statistics;
 
-impl<T> Make<T, Loops> for Form
+impl TypedLoop for Statistics {
+    type Loop = Loops;
+}
+
+impl<T> LoopFor<T> for Statistics
 where
     T: Elem + AsPrimitive<f32>,
     f32: AsPrimitive<T>,
 {
-    fn make() -> Loops {
-        Loops { sums: sums::<T>, apply: apply::<T> }
-    }
+    const LOOP: Loops = Loops { sums: sums::<T>, apply: apply::<T> };
 }
 
 fn sums<T: Elem + AsPrimitive<f32>>(
@@ -165,10 +168,7 @@ struct Settings {
     average_factor: f32,
 }
 
-fn batch_norm(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let dtype = init.input_dtypes[0].base();
-    let loops = <ImageTypes as Pick<Form, Loops>>::pick(dtype)
-        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))?;
+fn batch_norm(init: &KernelInit<'_>, loops: Loops) -> Result<Box<dyn Kernel>> {
     let (_, axis) = format(init.attrs)?;
     let settings = Settings {
         axis: if axis == 1 { 1 } else { usize::MAX },
@@ -294,6 +294,7 @@ fn check(ctx: &OpContext<'_>, settings: &Settings) -> Result<usize> {
 
 #[cfg(test)]
 mod tests {
+    use tfcore_base::DType;
     use tfcore_framework::AttrValue;
     use tfcore_framework::testing::{floats, infer, registry_of, run_op};
 

@@ -1,7 +1,7 @@
 //! `FusedBatchNormGrad`: the gradients of [`batch_norm`](crate::batch_norm).
 
 use num_traits::AsPrimitive;
-use tfcore_base::{DType, Elem, Make, Pick, Result, TypeSet, internal, invalid};
+use tfcore_base::{Elem, LoopFor, Result, TypedLoop, invalid};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
 };
@@ -16,10 +16,11 @@ pub(crate) fn register(r: &mut Registry) {
     // x_backprop: T, scale_backprop: U, offset_backprop: U, reserve_space_3: U, reserve_space_4: U`, attrs `epsilon`,
     // `data_format`, `is_training`. The spaces hold mean and variance: of the batch in training, else those that were given,
     // which are constants then. V3 has one more, unused input.
-    r.op("FusedBatchNormGrad").shape(grad_shape).cpu_for("T", &[DType::FLOAT], batch_norm_grad);
+    r.op("FusedBatchNormGrad")
+        .shape(grad_shape)
+        .typed_kernel::<Gradients, (f32,)>("T", batch_norm_grad);
     r.ops(["FusedBatchNormGradV2", "FusedBatchNormGradV3"], |op| {
-        let constraints = vec![("T", ImageTypes::dtypes()), ("U", vec![DType::FLOAT])];
-        op.shape(grad_shape).cpu_where(constraints, batch_norm_grad);
+        op.shape(grad_shape).typed_kernel::<Gradients, ImageTypes>("T", batch_norm_grad);
     });
 }
 
@@ -62,16 +63,18 @@ struct Loops {
     apply: fn(Parallel<'_>, Elems<'_>, Elems<'_>, Layout, &[Channel], ElemsMut<'_>),
 }
 
-struct Form;
+struct Gradients;
 
-impl<T> Make<T, Loops> for Form
+impl TypedLoop for Gradients {
+    type Loop = Loops;
+}
+
+impl<T> LoopFor<T> for Gradients
 where
     T: Elem + AsPrimitive<f32>,
     f32: AsPrimitive<T>,
 {
-    fn make() -> Loops {
-        Loops { sums: sums::<T>, apply: apply::<T> }
-    }
+    const LOOP: Loops = Loops { sums: sums::<T>, apply: apply::<T> };
 }
 
 fn sums<T: Elem + AsPrimitive<f32>>(
@@ -150,10 +153,7 @@ struct Settings {
     training: bool,
 }
 
-fn batch_norm_grad(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let dtype = init.input_dtypes[0].base();
-    let loops = <ImageTypes as Pick<Form, Loops>>::pick(dtype)
-        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))?;
+fn batch_norm_grad(init: &KernelInit<'_>, loops: Loops) -> Result<Box<dyn Kernel>> {
     let (_, axis) = format(init.attrs)?;
     let settings = Settings {
         channels_second: axis == 1,
@@ -247,6 +247,7 @@ fn check(ctx: &OpContext<'_>, settings: Settings) -> Result<Layout> {
 
 #[cfg(test)]
 mod tests {
+    use tfcore_base::DType;
     use tfcore_framework::AttrValue;
     use tfcore_framework::testing::{floats, infer, registry_of, run_op};
 

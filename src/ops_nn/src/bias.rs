@@ -1,8 +1,7 @@
 //! Biases: a vector added along the channels, and its gradient.
 
 use tfcore_base::{
-    BFloat16, Complex64, Complex128, Elem, Half, Make, Numbers, Pick, Result, TypeSet, internal,
-    invalid,
+    BFloat16, Complex64, Complex128, Elem, Half, LoopFor, Numbers, Result, TypedLoop, invalid,
 };
 use tfcore_framework::geometry::ImageFormat;
 use tfcore_framework::{
@@ -17,11 +16,13 @@ pub(crate) fn register(r: &mut Registry) {
     // channels are the last dimension, or the second one for NCHW.
     // `BiasAddV1` is the same without the attr.
     r.ops(["BiasAdd", "BiasAddV1"], |op| {
-        op.shape(bias_add_shape).cpu_for("T", &Numbers::dtypes(), bias_add);
+        op.shape(bias_add_shape).typed_kernel::<AddBias, Numbers>("T", bias_add);
     });
 
     // `BiasAddGrad(out_backprop: T) -> output: T`, attr `data_format`: the sum over all but the channels.
-    r.op("BiasAddGrad").shape(bias_add_grad_shape).cpu_for("T", &Numbers::dtypes(), bias_add_grad);
+    r.op("BiasAddGrad")
+        .shape(bias_add_grad_shape)
+        .typed_kernel::<SumChannels, Numbers>("T", bias_add_grad);
 }
 
 fn channels_second(attrs: &Attrs) -> Result<bool> {
@@ -74,21 +75,23 @@ fn layout(shape: &Shape, second: bool) -> Result<Layout> {
 /// Adds biases to elements in place: as many as there are elements, or one for all.
 type AddLoop = fn(ElemsMut<'_>, Elems<'_>);
 
-struct AddForm;
+struct AddBias;
 
-impl<T: Elem + Copy + Sum> Make<T, AddLoop> for AddForm {
-    fn make() -> AddLoop {
-        |out, bias| {
-            let (out, bias) = (out.typed::<T>(), bias.typed::<T>());
-            vectorize(
-                #[inline(always)]
-                || match *bias {
-                    [bias] => out.iter_mut().for_each(|x| *x = x.plus(bias)),
-                    _ => out.iter_mut().zip(bias).for_each(|(x, &bias)| *x = x.plus(bias)),
-                },
-            );
-        }
-    }
+impl TypedLoop for AddBias {
+    type Loop = AddLoop;
+}
+
+impl<T: Elem + Copy + Sum> LoopFor<T> for AddBias {
+    const LOOP: AddLoop = |out, bias| {
+        let (out, bias) = (out.typed::<T>(), bias.typed::<T>());
+        vectorize(
+            #[inline(always)]
+            || match *bias {
+                [bias] => out.iter_mut().for_each(|x| *x = x.plus(bias)),
+                _ => out.iter_mut().zip(bias).for_each(|(x, &bias)| *x = x.plus(bias)),
+            },
+        );
+    };
 }
 
 /// A type with sums, which wrap in integer types.
@@ -153,9 +156,8 @@ half_sums!(Half BFloat16);
 /// Bytes of repeated biases: enough that a loop over them is long, few enough to stay in the cache.
 const PATTERN: usize = 2048;
 
-fn bias_add(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+fn bias_add(init: &KernelInit<'_>, add: AddLoop) -> Result<Box<dyn Kernel>> {
     let second = channels_second(init.attrs)?;
-    let add = pick::<AddForm, AddLoop>(init)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let (shape, bias) = (ctx.input(0)?.shape().clone(), ctx.input(1)?);
         let Layout { channels, inner } = layout(&shape, second)?;
@@ -220,66 +222,56 @@ fn repeated(elems: Elems<'_>) -> Result<Tensor> {
 /// Sums, into `out`, the channels of `x` from the given one on; `x` is [outer, channels, inner].
 type SumLoop = fn(x: Elems<'_>, layout: &Layout, first: usize, out: ElemsMut<'_>);
 
-struct SumForm;
+struct SumChannels;
 
-impl<T: Elem + Copy + Sum> Make<T, SumLoop> for SumForm {
-    fn make() -> SumLoop {
-        |x, &Layout { channels, inner }, first, out| {
-            let (x, out) = (x.typed::<T>(), out.typed::<T>());
-            let mut sums = vec![T::Wide::default(); out.len()];
-            let span = first * inner..(first + out.len()) * inner;
-            for outer in x.chunks_exact((channels * inner).max(1)) {
-                let planes = &outer[span.clone()];
-                vectorize(
-                    #[inline(always)]
-                    || match inner {
-                        1 => {
-                            for (sum, x) in sums.iter_mut().zip(planes) {
-                                *sum = sum.plus(x.widen());
-                            }
-                        }
-                        _ => {
-                            for (sum, plane) in sums.iter_mut().zip(planes.chunks_exact(inner)) {
-                                *sum = plane.iter().fold(*sum, |sum, x| sum.plus(x.widen()));
-                            }
-                        }
-                    },
-                );
-            }
-            for (out, sum) in out.iter_mut().zip(sums) {
-                *out = T::narrow(sum);
-            }
-        }
-    }
+impl TypedLoop for SumChannels {
+    type Loop = SumLoop;
 }
 
-fn bias_add_grad(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+impl<T: Elem + Copy + Sum> LoopFor<T> for SumChannels {
+    const LOOP: SumLoop = |x, &Layout { channels, inner }, first, out| {
+        let (x, out) = (x.typed::<T>(), out.typed::<T>());
+        let mut sums = vec![T::Wide::default(); out.len()];
+        let span = first * inner..(first + out.len()) * inner;
+        for outer in x.chunks_exact((channels * inner).max(1)) {
+            let planes = &outer[span.clone()];
+            vectorize(
+                #[inline(always)]
+                || match inner {
+                    1 => {
+                        for (sum, x) in sums.iter_mut().zip(planes) {
+                            *sum = sum.plus(x.widen());
+                        }
+                    }
+                    _ => {
+                        for (sum, plane) in sums.iter_mut().zip(planes.chunks_exact(inner)) {
+                            *sum = plane.iter().fold(*sum, |sum, x| sum.plus(x.widen()));
+                        }
+                    }
+                },
+            );
+        }
+        for (out, sum) in out.iter_mut().zip(sums) {
+            *out = T::narrow(sum);
+        }
+    };
+}
+
+fn bias_add_grad(init: &KernelInit<'_>, sum: SumLoop) -> Result<Box<dyn Kernel>> {
     let second = channels_second(init.attrs)?;
-    let sum = pick::<SumForm, SumLoop>(init)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let value = ctx.input(0)?;
         let layout = layout(value.shape(), second)?;
-        let mut out = ctx.allocate_output(0, Shape::vector(layout.channels))?;
-        if value.count() == 0 {
-            out.elems_mut()?.fill_default();
-        } else {
+        ctx.produce(0, Shape::vector(layout.channels), |out| {
+            if value.count() == 0 {
+                return out.fill_default();
+            }
             let cost = value.count() / layout.channels;
-            for_each_part(ctx.parallel(), out.elems_mut()?, cost, &|first, part| {
+            for_each_part(ctx.parallel(), out, cost, &|first, part| {
                 sum(value.elems(), &layout, first, part);
             });
-        }
-        ctx.set_output(0, out);
-        Ok(())
+        })
     })
-}
-
-fn pick<F, L>(init: &KernelInit<'_>) -> Result<L>
-where
-    Numbers: Pick<F, L>,
-{
-    let dtype = init.input_dtypes[0].base();
-    <Numbers as Pick<F, L>>::pick(dtype)
-        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))
 }
 
 #[cfg(test)]

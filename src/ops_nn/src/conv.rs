@@ -1,17 +1,16 @@
 //! `Conv2D` and its gradients.
 
 use tfcore_base::{
-    BFloat16, Code, Elem, Floats, Half, Make, Pick, Result, TypeSet, internal, invalid,
-    unimplemented_error,
+    BFloat16, Code, Elem, Floats, Half, LoopFor, Result, TypedLoop, invalid, unimplemented_error,
 };
 use tfcore_framework::geometry::{ImageFormat, ImageWindow};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
 };
-use tfcore_math::conv::{Conv2dGeometry, conv2d, conv2d_backprop_filter, conv2d_backprop_input};
-use tfcore_math::gemm::MatmulElem;
+use tfcore_math::conv::{
+    Conv2dGeometry, ConvElem, conv2d, conv2d_backprop_filter, conv2d_backprop_input,
+};
 use tfcore_math::pool::Parallel;
-use tfcore_math::wide::Widen;
 use tfcore_tensor::{Dim, Elems, ElemsMut, PartialShape, Shape, Tensor};
 
 use crate::window_attrs::{convolution_window, four};
@@ -23,21 +22,17 @@ pub(crate) fn register(r: &mut Registry) {
     // `Conv2D(input: T, filter: T) -> output: T`, attrs `strides`, `padding`, `explicit_paddings`,
     // `data_format`, `dilations`: `output[n, h, w, o] = Σ input[n, h·s + i·d, w·s + j·d, c] · filter[i, j, c, o]`.
     // A filter with fewer input channels than the image makes a grouped convolution.
-    r.op("Conv2D").shape(conv2d_shape).cpu_for("T", &ConvTypes::dtypes(), conv2d_kernel);
+    r.op("Conv2D").shape(conv2d_shape).typed_kernel::<Convolve, ConvTypes>("T", conv2d_kernel);
 
     // `Conv2DBackpropInput(input_sizes: int32, filter: T, out_backprop: T) -> output: T`, attrs as `Conv2D`.
-    r.op("Conv2DBackpropInput").shape(backprop_input_shape).cpu_for(
-        "T",
-        &ConvTypes::dtypes(),
-        backprop_input_kernel,
-    );
+    r.op("Conv2DBackpropInput")
+        .shape(backprop_input_shape)
+        .typed_kernel::<BackpropInput, ConvTypes>("T", backprop_input_kernel);
 
     // `Conv2DBackpropFilter(input: T, filter_sizes: int32, out_backprop: T) -> output: T`, attrs as `Conv2D`.
-    r.op("Conv2DBackpropFilter").shape(backprop_filter_shape).cpu_for(
-        "T",
-        &Floats::dtypes(),
-        backprop_filter_kernel,
-    );
+    r.op("Conv2DBackpropFilter")
+        .shape(backprop_filter_shape)
+        .typed_kernel::<BackpropFilter, Floats>("T", backprop_filter_kernel);
 }
 
 fn conv2d_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -89,73 +84,65 @@ fn check_depths(input: Dim, filter: Dim, output: Dim) -> Result<()> {
 /// Input, filter, output.
 pub(crate) type ConvLoop = fn(Parallel<'_>, &Conv2dGeometry, Elems<'_>, Elems<'_>, ElemsMut<'_>);
 
-struct ForwardForm;
+struct Convolve;
 
-impl<T: Elem + MatmulElem> Make<T, ConvLoop> for ForwardForm {
-    fn make() -> ConvLoop {
-        |par, g, input, filter, out| {
-            conv2d(par, g, input.typed::<T>(), filter.typed(), out.typed());
-        }
-    }
+impl TypedLoop for Convolve {
+    type Loop = ConvLoop;
 }
 
-struct InputForm;
-
-impl<T: Elem + Widen> Make<T, ConvLoop> for InputForm {
-    fn make() -> ConvLoop {
-        |par, g, filter, gradient, out| {
-            conv2d_backprop_input(par, g, filter.typed::<T>(), gradient.typed(), out.typed());
-        }
-    }
+impl<T: Elem + ConvElem> LoopFor<T> for Convolve {
+    const LOOP: ConvLoop = |par, g, input, filter, out| {
+        conv2d(par, g, input.typed::<T>(), filter.typed(), out.typed());
+    };
 }
 
-struct FilterForm;
+struct BackpropInput;
 
-impl<T: Elem + Widen + MatmulElem> Make<T, ConvLoop> for FilterForm {
-    fn make() -> ConvLoop {
-        |par, g, input, gradient, out| {
-            conv2d_backprop_filter(par, g, input.typed::<T>(), gradient.typed(), out.typed());
-        }
-    }
+impl TypedLoop for BackpropInput {
+    type Loop = ConvLoop;
 }
 
-pub(crate) fn pick<S: Pick<F, ConvLoop>, F>(init: &KernelInit<'_>) -> Result<ConvLoop> {
-    let dtype = init.output_dtypes[0].base();
-    S::pick(dtype).ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))
+impl<T: Elem + ConvElem> LoopFor<T> for BackpropInput {
+    const LOOP: ConvLoop = |par, g, filter, gradient, out| {
+        conv2d_backprop_input(par, g, filter.typed::<T>(), gradient.typed(), out.typed());
+    };
 }
 
-fn conv2d_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let run = pick::<ConvTypes, ForwardForm>(init)?;
+struct BackpropFilter;
+
+impl TypedLoop for BackpropFilter {
+    type Loop = ConvLoop;
+}
+
+impl<T: Elem + ConvElem> LoopFor<T> for BackpropFilter {
+    const LOOP: ConvLoop = |par, g, input, gradient, out| {
+        conv2d_backprop_filter(par, g, input.typed::<T>(), gradient.typed(), out.typed());
+    };
+}
+
+fn conv2d_kernel(init: &KernelInit<'_>, run: ConvLoop) -> Result<Box<dyn Kernel>> {
     let window = convolution_window(init.attrs)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let (input, filter) = (ctx.input(0)?, ctx.input(1)?);
         let geometry = conv2d_geometry(&window, input.shape(), filter.shape())?;
         let format = window.format;
         let sizes = format.sizes(geometry.batch, geometry.out_h, geometry.out_w, geometry.out_c);
-        let mut out = ctx.allocate_output(0, Shape::new(&sizes)?)?;
-        if out.count() == 0 {
-            ctx.set_output(0, out);
-            return Ok(());
-        }
-        if filter.count() == 0 {
-            return Err(invalid!(
-                "filter must not have zero elements (i.e. all dimensions must be non-zero)"
-            ));
-        }
-        if format != ImageFormat::Nhwc {
-            return Err(unimplemented_error!(
-                "The Conv2D op currently only supports the NHWC tensor format on the CPU. The op was \
-                 given the format: {}",
-                format.name()
-            ));
-        }
-        if input.count() == 0 {
-            out.elems_mut()?.fill_default();
-        } else {
-            run(ctx.parallel(), &geometry, input.elems(), filter.elems(), out.elems_mut()?);
-        }
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.try_produce(0, Shape::new(&sizes)?, |out| {
+            if filter.count() == 0 {
+                return Err(invalid!(
+                    "filter must not have zero elements (i.e. all dimensions must be non-zero)"
+                ));
+            }
+            if format != ImageFormat::Nhwc {
+                return Err(unimplemented_error!(
+                    "The Conv2D op currently only supports the NHWC tensor format on the CPU. The op \
+                     was given the format: {}",
+                    format.name()
+                ));
+            }
+            run_or_zero(run, ctx, &geometry, input, filter, out);
+            Ok(())
+        })
     })
 }
 
@@ -315,9 +302,8 @@ pub(crate) fn check_ranks(op: &str, input: &Shape, filter: &Shape, gradient: &Sh
     Ok(())
 }
 
-fn backprop_input_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+fn backprop_input_kernel(init: &KernelInit<'_>, run: ConvLoop) -> Result<Box<dyn Kernel>> {
     const KERNEL: &str = "Conv2DCustomBackpropInput";
-    let run = pick::<ConvTypes, InputForm>(init)?;
     let window = backprop_window(init, KERNEL)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let (filter, gradient) = (ctx.input(1)?, ctx.input(2)?);
@@ -333,10 +319,7 @@ fn backprop_input_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
                 filter.shape()[2]
             ));
         }
-        let mut out = ctx.allocate_output(0, input)?;
-        run_or_zero(run, ctx, &geometry, filter, gradient, &mut out)?;
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.produce(0, input, |out| run_or_zero(run, ctx, &geometry, filter, gradient, out))
     })
 }
 
@@ -358,9 +341,8 @@ fn input_sizes(sizes: &Tensor, filter: &Shape, gradient: &Shape) -> Result<Shape
     }
 }
 
-fn backprop_filter_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+fn backprop_filter_kernel(init: &KernelInit<'_>, run: ConvLoop) -> Result<Box<dyn Kernel>> {
     const KERNEL: &str = "Conv2DCustomBackpropFilter";
-    let run = pick::<Floats, FilterForm>(init)?;
     // The reference has another code here than for the gradient with respect to the input.
     let window =
         backprop_window(init, KERNEL).map_err(|error| error.with_code(Code::InvalidArgument))?;
@@ -382,28 +364,24 @@ fn backprop_filter_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
                 filter.count()
             ));
         }
-        let mut out = ctx.allocate_output(0, filter)?;
-        run_or_zero(run, ctx, &geometry, input, gradient, &mut out)?;
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.produce(0, filter, |out| run_or_zero(run, ctx, &geometry, input, gradient, out))
     })
 }
 
-/// Runs a loop; a gradient that depends on nothing is zero.
+/// Runs a loop; what depends on nothing is zero.
 pub(crate) fn run_or_zero(
     run: ConvLoop,
     ctx: &OpContext<'_>,
     geometry: &Conv2dGeometry,
     x: &Tensor,
     y: &Tensor,
-    out: &mut Tensor,
-) -> Result<()> {
+    out: ElemsMut<'_>,
+) {
     if x.count() == 0 || y.count() == 0 {
-        out.elems_mut()?.fill_default();
-    } else if out.count() > 0 {
-        run(ctx.parallel(), geometry, x.elems(), y.elems(), out.elems_mut()?);
+        out.fill_default();
+    } else {
+        run(ctx.parallel(), geometry, x.elems(), y.elems(), out);
     }
-    Ok(())
 }
 
 #[cfg(test)]

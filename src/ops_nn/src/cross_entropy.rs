@@ -1,31 +1,22 @@
 //! Cross entropy between the softmax of logits and labels, with its gradient.
 
 use num_traits::{AsPrimitive, Float, One, Zero};
-use tfcore_base::{
-    BFloat16, DType, Elem, Floats, Half, Make, Pick, Result, TypeSet, internal, invalid,
-};
+use tfcore_base::{BFloat16, Elem, Floats, Half, LoopFor, Result, TypedLoop, invalid};
 use tfcore_framework::geometry::Broadcast;
-use tfcore_framework::{
-    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
-};
+use tfcore_framework::{InferenceContext, OpContext, Registry, shape_ops};
 use tfcore_math::pool::{Parallel, par_chunks_mut};
 use tfcore_tensor::{Elems, ElemsMut, PartialShape, Shape, Tensor};
 
 pub(crate) fn register(r: &mut Registry) {
     // `SoftmaxCrossEntropyWithLogits(features: T, labels: T) -> loss: T, backprop: T`, both [batch, classes]
     // or broadcast to that: `Σ labels · (log Σ e^x - x)` and `softmax(x) - labels`.
-    r.op("SoftmaxCrossEntropyWithLogits").shape(dense_shape).cpu_for(
-        "T",
-        &Floats::dtypes(),
-        dense_kernel,
-    );
+    r.op("SoftmaxCrossEntropyWithLogits").shape(dense_shape).typed::<Entropy, Floats>("T", dense);
 
     // `SparseSoftmaxCrossEntropyWithLogits(features: T, labels: Tlabels) -> loss: T, backprop: T`, where a label
     // is the number of a class.
-    let constraints = vec![("T", Floats::dtypes()), ("Tlabels", vec![DType::INT32, DType::INT64])];
     r.op("SparseSoftmaxCrossEntropyWithLogits")
         .shape(sparse_shape)
-        .cpu_where(constraints, sparse_kernel);
+        .typed::<Entropy, Floats>("T", sparse);
 }
 
 fn dense_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -87,7 +78,7 @@ enum Labels<'a> {
 /// Logits, labels, classes, losses, gradients.
 type EntropyLoop = fn(Parallel<'_>, Matrix<'_>, Labels<'_>, usize, ElemsMut<'_>, ElemsMut<'_>);
 
-struct Form;
+struct Entropy;
 
 /// A float and the type that it is summed in.
 trait Summed: Elem + Copy + AsPrimitive<Self::Wide> {
@@ -110,10 +101,12 @@ impl Summed for BFloat16 {
     type Wide = f32;
 }
 
-impl<T: Summed> Make<T, EntropyLoop> for Form {
-    fn make() -> EntropyLoop {
-        cross_entropy::<T>
-    }
+impl TypedLoop for Entropy {
+    type Loop = EntropyLoop;
+}
+
+impl<T: Summed> LoopFor<T> for Entropy {
+    const LOOP: EntropyLoop = cross_entropy::<T>;
 }
 
 fn cross_entropy<T: Summed>(
@@ -169,20 +162,14 @@ fn cross_entropy<T: Summed>(
     });
 }
 
-fn pick(init: &KernelInit<'_>) -> Result<EntropyLoop> {
-    let dtype = init.input_dtypes[0].base();
-    <Floats as Pick<Form, EntropyLoop>>::pick(dtype)
-        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))
-}
-
-/// The losses and gradients for logits that are, or are broadcast to be, of shape [batch, classes].
-fn outputs(
+/// Sets losses and gradients for logits that are, or are broadcast to be, of shape [batch, classes].
+fn set_outputs(
     ctx: &OpContext<'_>,
     run: EntropyLoop,
     logits: &Tensor,
     labels: Labels<'_>,
     shape: Shape,
-) -> Result<[Tensor; 2]> {
+) -> Result<()> {
     let (batch, classes) = (shape.dim(0), shape.dim(1));
     let mut loss = ctx.allocate_output(0, Shape::vector(batch))?;
     let mut backprop = ctx.allocate_output(1, shape)?;
@@ -192,63 +179,53 @@ fn outputs(
         let (losses, gradients) = (loss.elems_mut()?, backprop.elems_mut()?);
         run(ctx.parallel(), Matrix::new(logits), labels, classes, losses, gradients);
     }
-    Ok([loss, backprop])
+    ctx.set_output(0, loss);
+    ctx.set_output(1, backprop);
+    Ok(())
 }
 
-fn dense_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let run = pick(init)?;
-    kernel(move |ctx: &mut OpContext<'_>| {
-        let (logits, labels) = (ctx.input(0)?, ctx.input(1)?);
-        let shape = Broadcast::new(logits.shape(), labels.shape())
-            .map_err(|_| {
-                invalid!(
-                    "logits and labels must be broadcastable: logits_size={} labels_size={}",
-                    logits.shape(),
-                    labels.shape()
-                )
-            })?
-            .output()
-            .clone();
-        if shape.rank() != 2 {
-            return Err(invalid!(
-                "logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional"
-            ));
-        }
-        let weights = Labels::Weights(Matrix::new(labels));
-        let [loss, backprop] = outputs(ctx, run, logits, weights, shape)?;
-        ctx.set_output(0, loss);
-        ctx.set_output(1, backprop);
-        Ok(())
-    })
-}
-
-fn sparse_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let run = pick(init)?;
-    kernel(move |ctx: &mut OpContext<'_>| {
-        let (logits, labels) = (ctx.input(0)?, ctx.input(1)?);
-        let shape = logits.shape().clone();
-        if shape.rank() != 2 {
-            return Err(invalid!("logits must be 2-D, but got shape {shape}"));
-        }
-        if labels.rank() != 1 {
-            return Err(invalid!("labels must be 1-D, but got shape {}", labels.shape()));
-        }
-        if shape[0] != labels.shape()[0] {
-            return Err(invalid!(
-                "logits and labels must have the same first dimension, got logits shape {shape} and \
-                 labels shape {}",
+fn dense(ctx: &mut OpContext<'_>, run: EntropyLoop) -> Result<()> {
+    let (logits, labels) = (ctx.input(0)?, ctx.input(1)?);
+    let shape = Broadcast::new(logits.shape(), labels.shape())
+        .map_err(|_| {
+            invalid!(
+                "logits and labels must be broadcastable: logits_size={} labels_size={}",
+                logits.shape(),
                 labels.shape()
-            ));
-        }
-        if shape[1] == 0 {
-            return Err(invalid!("Must have at least one class, but got logits shape {shape}"));
-        }
-        let classes = checked_classes(&labels.to_i64s()?, shape[1])?;
-        let [loss, backprop] = outputs(ctx, run, logits, Labels::Classes(&classes), shape)?;
-        ctx.set_output(0, loss);
-        ctx.set_output(1, backprop);
-        Ok(())
-    })
+            )
+        })?
+        .output()
+        .clone();
+    if shape.rank() != 2 {
+        return Err(invalid!(
+            "logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional"
+        ));
+    }
+    let weights = Labels::Weights(Matrix::new(labels));
+    set_outputs(ctx, run, logits, weights, shape)
+}
+
+fn sparse(ctx: &mut OpContext<'_>, run: EntropyLoop) -> Result<()> {
+    let (logits, labels) = (ctx.input(0)?, ctx.input(1)?);
+    let shape = logits.shape().clone();
+    if shape.rank() != 2 {
+        return Err(invalid!("logits must be 2-D, but got shape {shape}"));
+    }
+    if labels.rank() != 1 {
+        return Err(invalid!("labels must be 1-D, but got shape {}", labels.shape()));
+    }
+    if shape[0] != labels.shape()[0] {
+        return Err(invalid!(
+            "logits and labels must have the same first dimension, got logits shape {shape} and \
+             labels shape {}",
+            labels.shape()
+        ));
+    }
+    if shape[1] == 0 {
+        return Err(invalid!("Must have at least one class, but got logits shape {shape}"));
+    }
+    let classes = checked_classes(&labels.to_i64s()?, shape[1])?;
+    set_outputs(ctx, run, logits, Labels::Classes(&classes), shape)
 }
 
 /// The labels as indices.
@@ -269,6 +246,7 @@ fn checked_classes(labels: &[i64], classes: i64) -> Result<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use tfcore_base::DType;
     use tfcore_framework::AttrValue;
     use tfcore_framework::testing::{infer, registry_of, run_op};
 

@@ -1,43 +1,36 @@
 //! `DepthwiseConv2dNative` and its gradients: each channel is convolved with filters of its own.
 
-use tfcore_base::{Code, Elem, Floats, Make, Result, TypeSet, invalid, unimplemented_error};
+use tfcore_base::{Code, Elem, Floats, LoopFor, Result, TypedLoop, invalid, unimplemented_error};
 use tfcore_framework::geometry::{ImageFormat, ImageWindow};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
 };
 use tfcore_math::conv::{
-    Conv2dGeometry, depthwise_conv2d, depthwise_conv2d_backprop_filter,
+    Conv2dGeometry, ConvElem, depthwise_conv2d, depthwise_conv2d_backprop_filter,
     depthwise_conv2d_backprop_input,
 };
-use tfcore_math::wide::Widen;
 use tfcore_tensor::{Shape, Tensor};
 
-use crate::conv::{ConvLoop, check_ranks, pick, run_or_zero};
+use crate::conv::{ConvLoop, check_ranks, run_or_zero};
 use crate::window_attrs::{convolution_window, four};
 
 pub(crate) fn register(r: &mut Registry) {
     // `DepthwiseConv2dNative(input: T, filter: T) -> output: T`, attrs as `Conv2D`; filter [rows, cols,
     // channels, multiplier]: output channel `c · multiplier + m` is input channel `c` convolved with
     // `filter[.., c, m]`.
-    r.op("DepthwiseConv2dNative").shape(depthwise_shape).cpu_for(
-        "T",
-        &Floats::dtypes(),
-        depthwise_kernel,
-    );
+    r.op("DepthwiseConv2dNative")
+        .shape(depthwise_shape)
+        .typed_kernel::<Convolve, Floats>("T", depthwise_kernel);
 
     // `DepthwiseConv2dNativeBackpropInput(input_sizes: int32, filter: T, out_backprop: T) -> output: T`.
-    r.op("DepthwiseConv2dNativeBackpropInput").shape(|ctx| sized_by(ctx, 0)).cpu_for(
-        "T",
-        &Floats::dtypes(),
-        backprop_input_kernel,
-    );
+    r.op("DepthwiseConv2dNativeBackpropInput")
+        .shape(|ctx| sized_by(ctx, 0))
+        .typed_kernel::<BackpropInput, Floats>("T", backprop_input_kernel);
 
     // `DepthwiseConv2dNativeBackpropFilter(input: T, filter_sizes: int32, out_backprop: T) -> output: T`.
-    r.op("DepthwiseConv2dNativeBackpropFilter").shape(|ctx| sized_by(ctx, 1)).cpu_for(
-        "T",
-        &Floats::dtypes(),
-        backprop_filter_kernel,
-    );
+    r.op("DepthwiseConv2dNativeBackpropFilter")
+        .shape(|ctx| sized_by(ctx, 1))
+        .typed_kernel::<BackpropFilter, Floats>("T", backprop_filter_kernel);
 }
 
 fn depthwise_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -80,12 +73,16 @@ fn depthwise_window(init: &KernelInit<'_>) -> Result<ImageWindow> {
              dimensions."
         ));
     }
-    if window.format != ImageFormat::Nhwc {
-        return Err(unimplemented_error!(
-            "Depthwise convolution on CPU is only supported for NHWC format"
-        ));
-    }
     Ok(window)
+}
+
+fn check_format(window: &ImageWindow) -> Result<()> {
+    match window.format {
+        ImageFormat::Nhwc => Ok(()),
+        _ => Err(unimplemented_error!(
+            "Depthwise convolution on CPU is only supported for NHWC format"
+        )),
+    }
 }
 
 /// The window of a convolution, which cannot be dilated.
@@ -103,6 +100,7 @@ fn forward_window(init: &KernelInit<'_>) -> Result<ImageWindow> {
 /// The window of a gradient. As in the reference, it takes no notice of dilations.
 fn backprop_window(init: &KernelInit<'_>) -> Result<ImageWindow> {
     let window = depthwise_window(init)?;
+    check_format(&window)?;
     ImageWindow::new(init.attrs, window.format, window.strides, [1; 4])
 }
 
@@ -114,23 +112,25 @@ fn geometry(window: &ImageWindow, input: &Shape, filter: &Shape) -> Result<Conv2
     if filter.rank() != 4 {
         return Err(invalid!("filter must be 4-dimensional: {filter}"));
     }
-    let (in_c, multiplier) = (input.dim(3), filter.dim(3));
-    if input[3] != filter[2] {
+    let format = window.format;
+    let (in_c, multiplier) = (input.dim(format.channels()), filter.dim(3));
+    if in_c != filter.dim(2) {
         return Err(invalid!(
             "input and filter must have the same depth: {} vs {}",
-            input[3],
+            in_c,
             filter[2]
         ));
     }
-    let rows = window.rows.places(input.dim(1), filter.dim(0))?;
-    let cols = window.cols.places(input.dim(2), filter.dim(1))?;
+    let (in_h, in_w) = (input.dim(format.rows()), input.dim(format.cols()));
+    let rows = window.rows.places(in_h, filter.dim(0))?;
+    let cols = window.cols.places(in_w, filter.dim(1))?;
     let out_c = in_c
         .checked_mul(multiplier)
         .ok_or_else(|| invalid!("depth_multiplier * in_depth overflows"))?;
     Ok(Conv2dGeometry {
         batch: input.dim(0),
-        in_h: input.dim(1),
-        in_w: input.dim(2),
+        in_h,
+        in_w,
         in_c,
         filter_h: filter.dim(0),
         filter_w: filter.dim(1),
@@ -147,49 +147,56 @@ fn geometry(window: &ImageWindow, input: &Shape, filter: &Shape) -> Result<Conv2
     })
 }
 
-struct ForwardForm;
+struct Convolve;
 
-impl<T: Elem + Widen> Make<T, ConvLoop> for ForwardForm {
-    fn make() -> ConvLoop {
-        |par, g, input, filter, out| {
-            depthwise_conv2d(par, g, input.typed::<T>(), filter.typed(), out.typed());
-        }
-    }
+impl TypedLoop for Convolve {
+    type Loop = ConvLoop;
 }
 
-struct InputForm;
-
-impl<T: Elem + Widen> Make<T, ConvLoop> for InputForm {
-    fn make() -> ConvLoop {
-        |par, g, filter, gradient, out| {
-            let (filter, gradient) = (filter.typed::<T>(), gradient.typed());
-            depthwise_conv2d_backprop_input(par, g, filter, gradient, out.typed());
-        }
-    }
+impl<T: Elem + ConvElem> LoopFor<T> for Convolve {
+    const LOOP: ConvLoop = |par, g, input, filter, out| {
+        depthwise_conv2d(par, g, input.typed::<T>(), filter.typed(), out.typed());
+    };
 }
 
-struct FilterForm;
+struct BackpropInput;
 
-impl<T: Elem + Widen> Make<T, ConvLoop> for FilterForm {
-    fn make() -> ConvLoop {
-        |par, g, input, gradient, out| {
-            let (input, gradient) = (input.typed::<T>(), gradient.typed());
-            depthwise_conv2d_backprop_filter(par, g, input, gradient, out.typed());
-        }
-    }
+impl TypedLoop for BackpropInput {
+    type Loop = ConvLoop;
 }
 
-fn depthwise_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let run = pick::<Floats, ForwardForm>(init)?;
+impl<T: Elem + ConvElem> LoopFor<T> for BackpropInput {
+    const LOOP: ConvLoop = |par, g, filter, gradient, out| {
+        let (filter, gradient) = (filter.typed::<T>(), gradient.typed());
+        depthwise_conv2d_backprop_input(par, g, filter, gradient, out.typed());
+    };
+}
+
+struct BackpropFilter;
+
+impl TypedLoop for BackpropFilter {
+    type Loop = ConvLoop;
+}
+
+impl<T: Elem + ConvElem> LoopFor<T> for BackpropFilter {
+    const LOOP: ConvLoop = |par, g, input, gradient, out| {
+        let (input, gradient) = (input.typed::<T>(), gradient.typed());
+        depthwise_conv2d_backprop_filter(par, g, input, gradient, out.typed());
+    };
+}
+
+fn depthwise_kernel(init: &KernelInit<'_>, run: ConvLoop) -> Result<Box<dyn Kernel>> {
     let window = forward_window(init)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let (input, filter) = (ctx.input(0)?, ctx.input(1)?);
         let g = geometry(&window, input.shape(), filter.shape())?;
-        let sizes = ImageFormat::Nhwc.sizes(g.batch, g.out_h, g.out_w, g.out_c);
-        let mut out = ctx.allocate_output(0, Shape::new(&sizes)?)?;
-        run_or_zero(run, ctx, &g, input, filter, &mut out)?;
-        ctx.set_output(0, out);
-        Ok(())
+        let sizes = window.format.sizes(g.batch, g.out_h, g.out_w, g.out_c);
+        // An empty result needs no format.
+        ctx.try_produce(0, Shape::new(&sizes)?, |out| {
+            check_format(&window)?;
+            run_or_zero(run, ctx, &g, input, filter, out);
+            Ok(())
+        })
     })
 }
 
@@ -237,33 +244,25 @@ fn backprop_geometry(
     Ok(g)
 }
 
-fn backprop_input_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+fn backprop_input_kernel(init: &KernelInit<'_>, run: ConvLoop) -> Result<Box<dyn Kernel>> {
     const OP: &str = "DepthwiseConv2DBackpropInput";
-    let run = pick::<Floats, InputForm>(init)?;
     let window = backprop_window(init)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let (filter, gradient) = (ctx.input(1)?, ctx.input(2)?);
         let input = shape_of(ctx.input(0)?, "Conv2DBackpropInput", "input_sizes")?;
         let g = backprop_geometry(OP, &window, &input, filter.shape(), gradient.shape())?;
-        let mut out = ctx.allocate_output(0, input)?;
-        run_or_zero(run, ctx, &g, filter, gradient, &mut out)?;
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.produce(0, input, |out| run_or_zero(run, ctx, &g, filter, gradient, out))
     })
 }
 
-fn backprop_filter_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+fn backprop_filter_kernel(init: &KernelInit<'_>, run: ConvLoop) -> Result<Box<dyn Kernel>> {
     const OP: &str = "DepthwiseConv2DBackpropFilter";
-    let run = pick::<Floats, FilterForm>(init)?;
     let window = backprop_window(init)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let (input, gradient) = (ctx.input(0)?, ctx.input(2)?);
         let filter = shape_of(ctx.input(1)?, "Conv2DBackpropFilter", "filter_sizes")?;
         let g = backprop_geometry(OP, &window, input.shape(), &filter, gradient.shape())?;
-        let mut out = ctx.allocate_output(0, filter)?;
-        run_or_zero(run, ctx, &g, input, gradient, &mut out)?;
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.produce(0, filter, |out| run_or_zero(run, ctx, &g, input, gradient, out))
     })
 }
 
@@ -298,6 +297,19 @@ mod tests {
         let uneven = attrs([1, 1, 2, 1]);
         let error = run_op(&registry(), "DepthwiseConv2dNative", &uneven, &inputs).unwrap_err();
         assert!(error.message().contains("only supports equal length strides"), "{error}");
+    }
+
+    #[test]
+    fn other_formats_are_for_empty_results() {
+        let attrs = [&attrs([1; 4])[..], &[("data_format", AttrValue::string("NCHW"))]].concat();
+        let run = |input: &[i64]| {
+            let count = input.iter().product::<i64>() as usize;
+            let inputs = [floats(input, &vec![0.0; count]), floats(&[2, 2, 3, 4], &[0.0; 48])];
+            run_op(&registry(), "DepthwiseConv2dNative", &attrs, &inputs)
+        };
+        assert_eq!(run(&[0, 3, 5, 5]).unwrap()[0].shape().dims(), [0, 12, 4, 4]);
+        assert_eq!(run(&[1, 3, 1, 5]).unwrap()[0].shape().dims(), [1, 12, 0, 4]);
+        assert!(run(&[1, 3, 5, 5]).unwrap_err().message().contains("only supported for NHWC"));
     }
 
     #[test]

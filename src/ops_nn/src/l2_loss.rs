@@ -1,14 +1,14 @@
 //! `L2Loss`: half the sum of squares.
 
-use tfcore_base::{BFloat16, Elem, Floats, Half, Make, Pick, Result, TypeSet, internal};
-use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, kernel, shape_fns};
+use tfcore_base::{BFloat16, Elem, Floats, Half, LoopFor, Result, TypedLoop};
+use tfcore_framework::{OpContext, Registry, shape_fns};
 use tfcore_math::pool::Parallel;
 use tfcore_math::reduce::{Reducer, reduce};
 use tfcore_tensor::{Elems, ElemsMut, Shape};
 
 pub(crate) fn register(r: &mut Registry) {
     // `L2Loss(t: T) -> output: T`, `Σ t² / 2` over all elements.
-    r.op("L2Loss").shape(shape_fns::scalar).cpu_for("T", &Floats::dtypes(), l2_loss);
+    r.op("L2Loss").shape(shape_fns::scalar).typed::<Loss, Floats>("T", l2_loss);
 }
 
 struct HalfSumOfSquares;
@@ -47,30 +47,25 @@ half_sum_of_squares! {
 
 type LossLoop = fn(Parallel<'_>, Elems<'_>, ElemsMut<'_>);
 
-struct LossForm;
+struct Loss;
 
-impl<T: Elem + Copy> Make<T, LossLoop> for LossForm
+impl TypedLoop for Loss {
+    type Loop = LossLoop;
+}
+
+impl<T: Elem + Copy> LoopFor<T> for Loss
 where
     HalfSumOfSquares: Reducer<T>,
 {
-    fn make() -> LossLoop {
-        |parallel, x, out| {
-            let layout = [1, x.len(), 1];
-            reduce::<HalfSumOfSquares, T>(parallel, layout, x.typed(), out.typed());
-        }
-    }
+    const LOOP: LossLoop = |parallel, x, out| {
+        let layout = [1, x.len(), 1];
+        reduce::<HalfSumOfSquares, T>(parallel, layout, x.typed(), out.typed());
+    };
 }
 
-fn l2_loss(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let dtype = init.input_dtypes[0].base();
-    let run = <Floats as Pick<LossForm, LossLoop>>::pick(dtype)
-        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))?;
-    kernel(move |ctx: &mut OpContext<'_>| {
-        let mut out = ctx.allocate_output(0, Shape::scalar())?;
-        run(ctx.parallel(), ctx.input(0)?.elems(), out.elems_mut()?);
-        ctx.set_output(0, out);
-        Ok(())
-    })
+fn l2_loss(ctx: &mut OpContext<'_>, run: LossLoop) -> Result<()> {
+    let x = ctx.input(0)?.elems();
+    ctx.produce(0, Shape::scalar(), |out| run(ctx.parallel(), x, out))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! `LRN`, local response normalisation: each element divided by a power of what its neighbouring channels hold.
 
 use num_traits::AsPrimitive;
-use tfcore_base::{Elem, Half, Make, Pick, Result, TypeSet, internal, invalid};
+use tfcore_base::{Elem, Half, LoopFor, Result, TypedLoop, invalid};
 use tfcore_framework::{
     Attrs, InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns, shape_ops,
 };
@@ -14,10 +14,10 @@ type Types = (f32, Half);
 pub(crate) fn register(r: &mut Registry) {
     // `LRN(input: T) -> output: T`, attrs `depth_radius`, `bias`, `alpha`, `beta`:
     // `x / (bias + alpha · Σ x²)^beta` with the sum over the channels at most `depth_radius` away.
-    r.op("LRN").shape(shape_fns::unchanged_of_rank(4)).cpu_for("T", &Types::dtypes(), lrn);
+    r.op("LRN").shape(shape_fns::unchanged_of_rank(4)).typed_kernel::<Normalize, Types>("T", lrn);
 
     // `LRNGrad(input_grads: T, input_image: T, output_image: T) -> output: T`, attrs as `LRN`.
-    r.op("LRNGrad").shape(grad_shape).cpu_for("T", &Types::dtypes(), lrn_grad);
+    r.op("LRNGrad").shape(grad_shape).typed_kernel::<Differentiate, Types>("T", lrn_grad);
 }
 
 fn grad_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -74,42 +74,46 @@ const GRAIN: usize = 1 << 12;
 
 struct Normalize;
 
-impl<T: Elem + AsPrimitive<f32>> Make<T, PixelsLoop> for Normalize
+impl TypedLoop for Normalize {
+    type Loop = PixelsLoop;
+}
+
+impl<T: Elem + AsPrimitive<f32>> LoopFor<T> for Normalize
 where
     f32: AsPrimitive<T>,
 {
-    fn make() -> PixelsLoop {
-        |parallel, settings, channels, inputs, out| {
-            for_each_pixel::<T, 1>(parallel, channels, inputs, out, &|[x], norms, out| {
-                settings.norms(x, norms);
-                for ((out, x), norm) in out.iter_mut().zip(x).zip(norms) {
-                    *out = x * norm.powf(-settings.beta);
-                }
-            });
-        }
-    }
+    const LOOP: PixelsLoop = |parallel, settings, channels, inputs, out| {
+        for_each_pixel::<T, 1>(parallel, channels, inputs, out, &|[x], norms, out| {
+            settings.norms(x, norms);
+            for ((out, x), norm) in out.iter_mut().zip(x).zip(norms) {
+                *out = x * norm.powf(-settings.beta);
+            }
+        });
+    };
 }
 
 struct Differentiate;
 
-impl<T: Elem + AsPrimitive<f32>> Make<T, PixelsLoop> for Differentiate
+impl TypedLoop for Differentiate {
+    type Loop = PixelsLoop;
+}
+
+impl<T: Elem + AsPrimitive<f32>> LoopFor<T> for Differentiate
 where
     f32: AsPrimitive<T>,
 {
-    fn make() -> PixelsLoop {
-        |parallel, settings, channels, inputs, out| {
-            for_each_pixel::<T, 3>(parallel, channels, inputs, out, &|[dy, x, y], norms, out| {
-                settings.norms(x, norms);
-                for (channel, norm) in norms.iter().enumerate() {
-                    out[channel] += dy[channel] * norm.powf(-settings.beta);
-                    let slope = -2.0 * settings.alpha * settings.beta * y[channel] / norm;
-                    for other in settings.around(channel, channels) {
-                        out[other] += dy[channel] * slope * x[other];
-                    }
+    const LOOP: PixelsLoop = |parallel, settings, channels, inputs, out| {
+        for_each_pixel::<T, 3>(parallel, channels, inputs, out, &|[dy, x, y], norms, out| {
+            settings.norms(x, norms);
+            for (channel, norm) in norms.iter().enumerate() {
+                out[channel] += dy[channel] * norm.powf(-settings.beta);
+                let slope = -2.0 * settings.alpha * settings.beta * y[channel] / norm;
+                for other in settings.around(channel, channels) {
+                    out[other] += dy[channel] * slope * x[other];
                 }
-            });
-        }
-    }
+            }
+        });
+    };
 }
 
 /// Calls `f` with the channels of each pixel of the inputs, room for as many numbers, and zeros that become the result.
@@ -139,18 +143,8 @@ fn for_each_pixel<T, const N: usize>(
     });
 }
 
-fn pick<F>(init: &KernelInit<'_>) -> Result<PixelsLoop>
-where
-    Types: Pick<F, PixelsLoop>,
-{
-    let dtype = init.input_dtypes[0].base();
-    <Types as Pick<F, PixelsLoop>>::pick(dtype)
-        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))
-}
-
-fn lrn(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+fn lrn(init: &KernelInit<'_>, run: PixelsLoop) -> Result<Box<dyn Kernel>> {
     let settings = Settings::from_attrs(init.attrs)?;
-    let run = pick::<Normalize>(init)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let x = ctx.input(0)?;
         if x.rank() != 4 {
@@ -160,9 +154,8 @@ fn lrn(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     })
 }
 
-fn lrn_grad(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+fn lrn_grad(init: &KernelInit<'_>, run: PixelsLoop) -> Result<Box<dyn Kernel>> {
     let settings = Settings::from_attrs(init.attrs)?;
-    let run = pick::<Differentiate>(init)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let shape = ctx.input(0)?.shape();
         if shape.rank() != 4 {
@@ -181,15 +174,9 @@ fn lrn_grad(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 fn compute(ctx: &mut OpContext<'_>, settings: Settings, run: PixelsLoop) -> Result<()> {
     let shape = ctx.input(0)?.shape().clone();
     let channels = shape.dim(3);
-    let mut out = ctx.allocate_output(0, shape)?;
-    if out.count() > 0 {
-        let inputs: Vec<Elems<'_>> = (0..ctx.num_inputs())
-            .map(|index| Ok(ctx.input(index)?.elems()))
-            .collect::<Result<_>>()?;
-        run(ctx.parallel(), settings, channels, &inputs, out.elems_mut()?);
-    }
-    ctx.set_output(0, out);
-    Ok(())
+    let inputs = (0..ctx.num_inputs()).map(|index| Ok(ctx.input(index)?.elems()));
+    let inputs: Vec<Elems<'_>> = inputs.collect::<Result<_>>()?;
+    ctx.produce(0, shape, |out| run(ctx.parallel(), settings, channels, &inputs, out))
 }
 
 #[cfg(test)]

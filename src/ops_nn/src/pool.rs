@@ -1,7 +1,7 @@
 //! Pooling: the largest element or the mean of windows over images.
 
 use tfcore_base::{
-    Elem, Floats, Make, Pick, RealNumbers, Result, TypeSet, internal, invalid, unimplemented_error,
+    Elem, Floats, LoopFor, RealNumbers, Result, TypedLoop, invalid, unimplemented_error,
 };
 use tfcore_framework::geometry::{AxisPadding, ImageFormat, ImageWindow, WindowAxis};
 use tfcore_framework::{
@@ -9,25 +9,23 @@ use tfcore_framework::{
 };
 use tfcore_math::pool::{Parallel, par_chunks_mut};
 use tfcore_math::window::{MaxElem, MeanElem, PoolGeometry, avg_pool, max_pool};
-use tfcore_tensor::{Elems, ElemsMut, PartialShape, Shape, Tensor};
+use tfcore_tensor::{Elems, ElemsMut, PartialShape, Shape};
 
 use crate::window_attrs::four;
 
 pub(crate) fn register(r: &mut Registry) {
     // `MaxPool(input: T) -> output: T`, attrs `ksize`, `strides`, `padding`, `explicit_paddings`,
     // `data_format`: the largest element of each window, or of neighbouring channels.
-    r.op("MaxPool").shape(max_pool_shape).cpu_for("T", &RealNumbers::dtypes(), max_pool_kernel);
+    r.op("MaxPool").shape(max_pool_shape).typed_kernel::<Max, RealNumbers>("T", max_pool_kernel);
 
     // `MaxPoolV2(input: T, ksize: int32, strides: int32) -> output: T`, attrs `padding`, `data_format`.
-    r.op("MaxPoolV2").shape(max_pool_v2_shape).cpu_for(
-        "T",
-        &RealNumbers::dtypes(),
-        max_pool_v2_kernel,
-    );
+    r.op("MaxPoolV2")
+        .shape(max_pool_v2_shape)
+        .typed_kernel::<Max, RealNumbers>("T", max_pool_v2_kernel);
 
     // `AvgPool(value: T) -> output: T`, attrs `ksize`, `strides`, `padding`, `data_format`: the mean of
     // the elements of each window that lie in the image.
-    r.op("AvgPool").shape(avg_pool_shape).cpu_for("T", &Floats::dtypes(), avg_pool_kernel);
+    r.op("AvgPool").shape(avg_pool_shape).typed_kernel::<Mean, Floats>("T", avg_pool_kernel);
 }
 
 /// The window of attrs `strides` and `padding`, and `ksize`, with the errors of shape functions.
@@ -199,6 +197,16 @@ impl Pooling {
         }))
     }
 
+    /// As [`Pooling::of`], for ops that do not pool across channels.
+    pub(crate) fn spatial(&self, shape: &Shape) -> Result<PoolGeometry> {
+        match self.of(shape)? {
+            Pooled::Spatial(geometry) => Ok(geometry),
+            Pooled::Depthwise(_) => Err(unimplemented_error!(
+                "Non-spatial pooling is not yet supported. Volunteers? :)"
+            )),
+        }
+    }
+
     fn check_depthwise(&self, channels: usize, depth: usize) -> Result<Pooled> {
         if !channels.is_multiple_of(depth) {
             return Err(unimplemented_error!(
@@ -240,9 +248,8 @@ impl Pooling {
     }
 }
 
-fn pooled_tensor(ctx: &OpContext<'_>, g: &PoolGeometry) -> Result<Tensor> {
-    let shape = ImageFormat::Nhwc.sizes(g.batch, g.out_h, g.out_w, g.channels);
-    ctx.allocate_output(0, Shape::new(&shape)?)
+pub(crate) fn output_shape(g: &PoolGeometry) -> Result<Shape> {
+    Shape::new(&ImageFormat::Nhwc.sizes(g.batch, g.out_h, g.out_w, g.channels))
 }
 
 type PoolLoop = fn(Parallel<'_>, &PoolGeometry, Elems<'_>, ElemsMut<'_>);
@@ -255,61 +262,52 @@ struct MaxLoops {
     depthwise: DepthLoop,
 }
 
-struct MaxForm;
+struct Max;
 
-impl<T: Elem + MaxElem> Make<T, MaxLoops> for MaxForm {
-    fn make() -> MaxLoops {
-        MaxLoops {
-            spatial: |par, g, x, out| max_pool(par, g, x.typed::<T>(), out.typed()),
-            depthwise: |par, depth, x, out| {
-                let x = x.typed::<T>();
-                par_chunks_mut(par, out.typed::<T>(), 1, 4096, &|start, piece| {
-                    let x = x[start * depth..].chunks_exact(depth);
-                    for (out, channels) in piece.iter_mut().zip(x) {
-                        let larger = |max: T, &x: &T| if max < x { x } else { max };
-                        *out = channels[1..].iter().fold(channels[0], larger);
-                    }
-                });
-            },
-        }
-    }
+impl TypedLoop for Max {
+    type Loop = MaxLoops;
+}
+
+impl<T: Elem + MaxElem> LoopFor<T> for Max {
+    const LOOP: MaxLoops = MaxLoops {
+        spatial: |par, g, x, out| max_pool(par, g, x.typed::<T>(), out.typed()),
+        depthwise: |par, depth, x, out| {
+            let x = x.typed::<T>();
+            par_chunks_mut(par, out.typed::<T>(), 1, 4096, &|start, piece| {
+                let x = x[start * depth..].chunks_exact(depth);
+                for (out, channels) in piece.iter_mut().zip(x) {
+                    let larger = |max: T, &x: &T| if max < x { x } else { max };
+                    *out = channels[1..].iter().fold(channels[0], larger);
+                }
+            });
+        },
+    };
 }
 
 impl MaxLoops {
-    fn pick(init: &KernelInit<'_>) -> Result<MaxLoops> {
-        let dtype = init.input_dtypes[0].base();
-        <RealNumbers as Pick<MaxForm, MaxLoops>>::pick(dtype)
-            .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))
-    }
-
     fn run(&self, ctx: &mut OpContext<'_>, pooling: &Pooling) -> Result<()> {
         let input = ctx.input(0)?;
-        let mut out;
         match pooling.of(input.shape())? {
-            Pooled::Spatial(geometry) => {
-                out = pooled_tensor(ctx, &geometry)?;
-                (self.spatial)(ctx.parallel(), &geometry, input.elems(), out.elems_mut()?);
-            }
+            Pooled::Spatial(geometry) => ctx.produce(0, output_shape(&geometry)?, |out| {
+                (self.spatial)(ctx.parallel(), &geometry, input.elems(), out);
+            }),
             Pooled::Depthwise(depth) => {
                 let [batch, rows, cols] = [0, 1, 2].map(|axis| input.dim(axis));
                 let shape = ImageFormat::Nhwc.sizes(batch, rows, cols, input.dim(3) / depth);
-                out = ctx.allocate_output(0, Shape::new(&shape)?)?;
-                (self.depthwise)(ctx.parallel(), depth, input.elems(), out.elems_mut()?);
+                ctx.produce(0, Shape::new(&shape)?, |out| {
+                    (self.depthwise)(ctx.parallel(), depth, input.elems(), out);
+                })
             }
         }
-        ctx.set_output(0, out);
-        Ok(())
     }
 }
 
-fn max_pool_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let loops = MaxLoops::pick(init)?;
+fn max_pool_kernel(init: &KernelInit<'_>, loops: MaxLoops) -> Result<Box<dyn Kernel>> {
     let pooling = Pooling::from_attrs(init.attrs, "MaxPoolingOp")?;
     kernel(move |ctx: &mut OpContext<'_>| loops.run(ctx, &pooling))
 }
 
-fn max_pool_v2_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let loops = MaxLoops::pick(init)?;
+fn max_pool_v2_kernel(init: &KernelInit<'_>, loops: MaxLoops) -> Result<Box<dyn Kernel>> {
     let format = ImageFormat::from_attrs(init.attrs)?;
     if format != ImageFormat::Nhwc {
         return Err(invalid!(
@@ -339,30 +337,24 @@ pub(crate) fn input_sizes(ctx: &OpContext<'_>, first: usize) -> Result<([i64; 4]
     Ok((ksize, field(first + 1, "stride")?))
 }
 
-struct MeanForm;
+struct Mean;
 
-impl<T: Elem + MeanElem> Make<T, PoolLoop> for MeanForm {
-    fn make() -> PoolLoop {
-        |par, g, x, out| avg_pool(par, g, x.typed::<T>(), out.typed())
-    }
+impl TypedLoop for Mean {
+    type Loop = PoolLoop;
 }
 
-fn avg_pool_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let dtype = init.input_dtypes[0].base();
-    let run = <Floats as Pick<MeanForm, PoolLoop>>::pick(dtype)
-        .ok_or_else(|| internal!("AvgPool has no kernel for type {dtype}"))?;
+impl<T: Elem + MeanElem> LoopFor<T> for Mean {
+    const LOOP: PoolLoop = |par, g, x, out| avg_pool(par, g, x.typed::<T>(), out.typed());
+}
+
+fn avg_pool_kernel(init: &KernelInit<'_>, run: PoolLoop) -> Result<Box<dyn Kernel>> {
     let pooling = Pooling::from_attrs(init.attrs, "AvgPoolingOp")?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let input = ctx.input(0)?;
-        let Pooled::Spatial(geometry) = pooling.of(input.shape())? else {
-            return Err(unimplemented_error!(
-                "Non-spatial pooling is not yet supported. Volunteers? :)"
-            ));
-        };
-        let mut out = pooled_tensor(ctx, &geometry)?;
-        run(ctx.parallel(), &geometry, input.elems(), out.elems_mut()?);
-        ctx.set_output(0, out);
-        Ok(())
+        let geometry = pooling.spatial(input.shape())?;
+        ctx.produce(0, output_shape(&geometry)?, |out| {
+            run(ctx.parallel(), &geometry, input.elems(), out);
+        })
     })
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use num_traits::AsPrimitive;
 use tfcore_base::{
-    BFloat16, DType, Elem, Make, Pick, Result, TypeSet, internal, invalid, unimplemented_error,
+    BFloat16, DType, Elem, LoopFor, Result, TypedLoop, invalid, unimplemented_error,
 };
 use tfcore_framework::geometry::{AxisPadding, WindowAxis};
 use tfcore_framework::{
@@ -20,22 +20,24 @@ use crate::window_attrs::int32s;
 type Types = (f32, BFloat16);
 
 pub(crate) fn register(r: &mut Registry) {
-    let types = Types::dtypes();
     // `AvgPool3D(input: T) -> output: T`, attrs `ksize`, `strides`, `padding`, `data_format`: the mean of the elements of
     // each window that lie in the volume.
-    r.op("AvgPool3D").shape(pool_shape).cpu_for("T", &types, |init| pool::<Mean>(init));
+    r.op("AvgPool3D").shape(pool_shape).typed_kernel::<Windows<Mean>, Types>("T", pool);
 
     // `MaxPool3D`, as `AvgPool3D`: the largest element of each window.
-    r.op("MaxPool3D").shape(pool_shape).cpu_for("T", &types, |init| pool::<Largest>(init));
+    r.op("MaxPool3D").shape(pool_shape).typed_kernel::<Windows<Largest>, Types>("T", pool);
 
     // `AvgPool3DGrad(orig_input_shape: int32, grad: T) -> output: T`: each gradient is shared by the elements of its
     // window.
-    r.op("AvgPool3DGrad").shape(average_grad_shape).cpu_for("T", &types, average_grad);
+    r.op("AvgPool3DGrad")
+        .shape(average_grad_shape)
+        .typed_kernel::<MeanGrad, Types>("T", average_grad);
 
     // `MaxPool3DGrad(orig_input: TInput, orig_output: TInput, grad: T) -> output: T`: each gradient goes to all elements
     // of its window that are as large as the output.
-    let constraints = vec![("T", types.clone()), ("TInput", types)];
-    r.op("MaxPool3DGrad").shape(shape_fns::unchanged_of_rank(5)).cpu_where(constraints, max_grad);
+    r.op("MaxPool3DGrad")
+        .shape(shape_fns::unchanged_of_rank(5))
+        .typed_kernel::<LargestGrad, Types>("T", max_grad);
 }
 
 /// Windows of known size over volumes [batch, planes, rows, columns, channels].
@@ -268,49 +270,40 @@ impl Summary for Largest {
 /// The loop that makes one of each window.
 struct Windows<S>(PhantomData<S>);
 
-impl<S: Summary, T: Elem + AsPrimitive<f32>> Make<T, PoolLoop> for Windows<S>
+impl<S: Summary> TypedLoop for Windows<S> {
+    type Loop = PoolLoop;
+}
+
+impl<S: Summary, T: Elem + AsPrimitive<f32>> LoopFor<T> for Windows<S>
 where
     f32: AsPrimitive<T>,
 {
-    fn make() -> PoolLoop {
-        |parallel, volume, x, out| {
-            let (x, channels) = (x.typed::<T>(), volume.channels);
-            let size: usize = volume.window.iter().product::<usize>().max(1);
-            par_chunks_mut(parallel, out.typed::<T>(), channels, GRAIN / size, &|start, piece| {
-                let mut sums = vec![S::START; channels];
-                let first = start / channels;
-                for (index, out) in (first..).zip(piece.chunks_exact_mut(channels)) {
-                    let (image, window) =
-                        (index / volume.num_windows(), index % volume.num_windows());
-                    let x = &x[image * volume.input_len()..][..volume.input_len()];
-                    let mut count = 0;
-                    sums.fill(S::START);
-                    volume.for_each_point(&volume.ranges(window), |at| {
-                        count += 1;
-                        for (sum, x) in sums.iter_mut().zip(&x[at..at + channels]) {
-                            *sum = S::take(*sum, x.as_());
-                        }
-                    });
-                    for (out, &sum) in out.iter_mut().zip(&sums) {
-                        *out = S::finish(sum, count).as_();
+    const LOOP: PoolLoop = |parallel, volume, x, out| {
+        let (x, channels) = (x.typed::<T>(), volume.channels);
+        let size: usize = volume.window.iter().product::<usize>().max(1);
+        par_chunks_mut(parallel, out.typed::<T>(), channels, GRAIN / size, &|start, piece| {
+            let mut sums = vec![S::START; channels];
+            let first = start / channels;
+            for (index, out) in (first..).zip(piece.chunks_exact_mut(channels)) {
+                let (image, window) = (index / volume.num_windows(), index % volume.num_windows());
+                let x = &x[image * volume.input_len()..][..volume.input_len()];
+                let mut count = 0;
+                sums.fill(S::START);
+                volume.for_each_point(&volume.ranges(window), |at| {
+                    count += 1;
+                    for (sum, x) in sums.iter_mut().zip(&x[at..at + channels]) {
+                        *sum = S::take(*sum, x.as_());
                     }
+                });
+                for (out, &sum) in out.iter_mut().zip(&sums) {
+                    *out = S::finish(sum, count).as_();
                 }
-            });
-        }
-    }
+            }
+        });
+    };
 }
 
-fn pick<F, L>(init: &KernelInit<'_>) -> Result<L>
-where
-    Types: Pick<F, L>,
-{
-    let dtype = init.output_dtypes[0];
-    <Types as Pick<F, L>>::pick(dtype)
-        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))
-}
-
-fn pool<S: Summary>(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let run = pick::<Windows<S>, PoolLoop>(init)?;
+fn pool(init: &KernelInit<'_>, run: PoolLoop) -> Result<Box<dyn Kernel>> {
     let pooling = Pooling::from_attrs(init.attrs, "Pooling3DOp")?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let x = ctx.input(0)?;
@@ -318,12 +311,9 @@ fn pool<S: Summary>(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
             return Err(invalid!("tensor_in must be 5-dimensional"));
         }
         let volume = pooling.of(x.shape())?.centered(pooling.axes);
-        let mut out = ctx.allocate_output(0, volume.output_shape()?)?;
-        if out.count() > 0 {
-            run(ctx.parallel(), &volume, x.elems(), out.elems_mut()?);
-        }
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.produce(0, volume.output_shape()?, |out| {
+            run(ctx.parallel(), &volume, x.elems(), out);
+        })
     })
 }
 
@@ -332,51 +322,54 @@ type GradLoop = fn(&Volume, usize, &[Elems<'_>], &mut [f32]);
 
 struct MeanGrad;
 
-impl<T: Elem + AsPrimitive<f32>> Make<T, GradLoop> for MeanGrad {
-    fn make() -> GradLoop {
-        |volume, image, inputs, out| {
-            let (channels, windows) = (volume.channels, volume.num_windows());
-            let grads = &inputs[0].typed::<T>()[image * windows * channels..];
-            for (index, grads) in grads.chunks_exact(channels).take(windows).enumerate() {
-                let ranges = volume.ranges(index);
-                let share = 1.0 / ranges.iter().map(Range::len).product::<usize>() as f32;
-                volume.for_each_point(&ranges, |at| {
-                    for (out, grad) in out[at..at + channels].iter_mut().zip(grads) {
-                        *out += grad.as_() * share;
-                    }
-                });
-            }
+impl TypedLoop for MeanGrad {
+    type Loop = GradLoop;
+}
+
+impl<T: Elem + AsPrimitive<f32>> LoopFor<T> for MeanGrad {
+    const LOOP: GradLoop = |volume, image, inputs, out| {
+        let (channels, windows) = (volume.channels, volume.num_windows());
+        let grads = &inputs[0].typed::<T>()[image * windows * channels..];
+        for (index, grads) in grads.chunks_exact(channels).take(windows).enumerate() {
+            let ranges = volume.ranges(index);
+            let share = 1.0 / ranges.iter().map(Range::len).product::<usize>() as f32;
+            volume.for_each_point(&ranges, |at| {
+                for (out, grad) in out[at..at + channels].iter_mut().zip(grads) {
+                    *out += grad.as_() * share;
+                }
+            });
         }
-    }
+    };
 }
 
 struct LargestGrad;
 
-impl<T: Elem + AsPrimitive<f32> + PartialEq> Make<T, GradLoop> for LargestGrad {
-    fn make() -> GradLoop {
-        |volume, image, inputs, out| {
-            let (channels, windows) = (volume.channels, volume.num_windows());
-            let x = &inputs[0].typed::<T>()[image * volume.input_len()..];
-            let [y, grads] = [1, 2].map(|i| &inputs[i].typed::<T>()[image * windows * channels..]);
-            let cells = y.chunks_exact(channels).zip(grads.chunks_exact(channels)).take(windows);
-            for (index, (y, grads)) in cells.enumerate() {
-                volume.for_each_point(&volume.ranges(index), |at| {
-                    let x = &x[at..at + channels];
-                    for (((out, x), y), grad) in
-                        out[at..at + channels].iter_mut().zip(x).zip(y).zip(grads)
-                    {
-                        if x == y {
-                            *out += grad.as_();
-                        }
-                    }
-                });
-            }
-        }
-    }
+impl TypedLoop for LargestGrad {
+    type Loop = GradLoop;
 }
 
-fn average_grad(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let run = pick::<MeanGrad, GradLoop>(init)?;
+impl<T: Elem + AsPrimitive<f32> + PartialEq> LoopFor<T> for LargestGrad {
+    const LOOP: GradLoop = |volume, image, inputs, out| {
+        let (channels, windows) = (volume.channels, volume.num_windows());
+        let x = &inputs[0].typed::<T>()[image * volume.input_len()..];
+        let [y, grads] = [1, 2].map(|i| &inputs[i].typed::<T>()[image * windows * channels..]);
+        let cells = y.chunks_exact(channels).zip(grads.chunks_exact(channels)).take(windows);
+        for (index, (y, grads)) in cells.enumerate() {
+            volume.for_each_point(&volume.ranges(index), |at| {
+                let x = &x[at..at + channels];
+                for (((out, x), y), grad) in
+                    out[at..at + channels].iter_mut().zip(x).zip(y).zip(grads)
+                {
+                    if x == y {
+                        *out += grad.as_();
+                    }
+                }
+            });
+        }
+    };
+}
+
+fn average_grad(init: &KernelInit<'_>, run: GradLoop) -> Result<Box<dyn Kernel>> {
     let pooling = Pooling::from_attrs(init.attrs, "AvgPooling3dGradOp")?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let (sizes, grads) = (ctx.input(0)?, ctx.input(1)?);
@@ -402,12 +395,8 @@ fn average_grad(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     })
 }
 
-fn max_grad(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let run = pick::<LargestGrad, GradLoop>(init)?;
+fn max_grad(init: &KernelInit<'_>, run: GradLoop) -> Result<Box<dyn Kernel>> {
     let pooling = Pooling::from_attrs(init.attrs, "MaxPooling3dGradOp")?;
-    if init.input_dtypes[0] != init.output_dtypes[0] {
-        return Err(unimplemented_error!("MaxPool3DGrad of gradients of another type"));
-    }
     kernel(move |ctx: &mut OpContext<'_>| {
         for (index, name) in ["tensor_in", "tensor_out", "out_backprop"].into_iter().enumerate() {
             if ctx.input(index)?.rank() != 5 {

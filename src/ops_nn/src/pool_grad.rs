@@ -1,8 +1,6 @@
 //! The gradients of pooling.
 
-use tfcore_base::{
-    Elem, Floats, Make, Pick, RealNumbers, Result, TypeSet, internal, invalid, unimplemented_error,
-};
+use tfcore_base::{Elem, Floats, LoopFor, RealNumbers, Result, TypedLoop, invalid};
 use tfcore_framework::geometry::{ImageFormat, ImageWindow};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns, shape_ops,
@@ -11,56 +9,48 @@ use tfcore_math::pool::Parallel;
 use tfcore_math::window::{MaxElem, MeanElem, PoolGeometry, avg_pool_backprop, max_pool_backprop};
 use tfcore_tensor::{Elems, ElemsMut, Shape};
 
-use crate::pool::{Pooled, Pooling, input_sizes};
+use crate::pool::{Pooling, input_sizes, output_shape};
 
 pub(crate) fn register(r: &mut Registry) {
     // `MaxPoolGrad(orig_input: T, orig_output: T, grad: T) -> output: T`, attrs as `MaxPool`: each gradient
     // goes to the first of its window's largest elements.
-    r.op("MaxPoolGrad").shape(shape_fns::unchanged_of_rank(4)).cpu_for(
-        "T",
-        &RealNumbers::dtypes(),
-        max_pool_grad,
-    );
+    r.op("MaxPoolGrad")
+        .shape(shape_fns::unchanged_of_rank(4))
+        .typed_kernel::<MaxBackprop, RealNumbers>("T", max_pool_grad);
 
     // `MaxPoolGradV2(orig_input: T, orig_output: T, grad: T, ksize: int32, strides: int32) -> output: T`.
-    r.op("MaxPoolGradV2").shape(shape_fns::unchanged_of_rank(4)).cpu_for(
-        "T",
-        &RealNumbers::dtypes(),
-        max_pool_grad_v2,
-    );
+    r.op("MaxPoolGradV2")
+        .shape(shape_fns::unchanged_of_rank(4))
+        .typed_kernel::<MaxBackprop, RealNumbers>("T", max_pool_grad_v2);
 
     // `AvgPoolGrad(orig_input_shape: int32, grad: T) -> output: T`, attrs as `AvgPool`: each gradient is
     // shared by the elements of its window.
-    r.op("AvgPoolGrad").shape(avg_pool_grad_shape).cpu_for("T", &Floats::dtypes(), avg_pool_grad);
+    r.op("AvgPoolGrad")
+        .shape(avg_pool_grad_shape)
+        .typed_kernel::<MeanBackprop, Floats>("T", avg_pool_grad);
 }
 
 /// Input, gradient of the output, gradient of the input.
 type MaxLoop = fn(Parallel<'_>, &PoolGeometry, Elems<'_>, Elems<'_>, ElemsMut<'_>);
 
-struct MaxForm;
+struct MaxBackprop;
 
-impl<T: Elem + MaxElem> Make<T, MaxLoop> for MaxForm {
-    fn make() -> MaxLoop {
-        |par, g, input, gradient, out| {
-            max_pool_backprop(par, g, input.typed::<T>(), gradient.typed(), out.typed());
-        }
-    }
+impl TypedLoop for MaxBackprop {
+    type Loop = MaxLoop;
 }
 
-fn pick_max(init: &KernelInit<'_>) -> Result<MaxLoop> {
-    let dtype = init.input_dtypes[0].base();
-    <RealNumbers as Pick<MaxForm, MaxLoop>>::pick(dtype)
-        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))
+impl<T: Elem + MaxElem> LoopFor<T> for MaxBackprop {
+    const LOOP: MaxLoop = |par, g, input, gradient, out| {
+        max_pool_backprop(par, g, input.typed::<T>(), gradient.typed(), out.typed());
+    };
 }
 
-fn max_pool_grad(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let run = pick_max(init)?;
+fn max_pool_grad(init: &KernelInit<'_>, run: MaxLoop) -> Result<Box<dyn Kernel>> {
     let pooling = Pooling::from_attrs(init.attrs, "MaxPoolingGradOp")?;
     kernel(move |ctx: &mut OpContext<'_>| run_max(ctx, run, &pooling))
 }
 
-fn max_pool_grad_v2(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let run = pick_max(init)?;
+fn max_pool_grad_v2(init: &KernelInit<'_>, run: MaxLoop) -> Result<Box<dyn Kernel>> {
     let format = ImageFormat::from_attrs(init.attrs)?;
     if format != ImageFormat::Nhwc {
         return Err(invalid!("Default MaxPoolingGradOp only supports NHWC on device type CPU"));
@@ -81,7 +71,7 @@ fn run_max(ctx: &mut OpContext<'_>, run: MaxLoop, pooling: &Pooling) -> Result<(
             return Err(invalid!("{name} must be 4-dimensional"));
         }
     }
-    let geometry = spatial(pooling, input.shape())?;
+    let geometry = pooling.spatial(input.shape())?;
     let expected = output_shape(&geometry)?;
     for (tensor, name) in [(output, "orig_output"), (gradient, "grad")] {
         if *tensor.shape() != expected {
@@ -91,23 +81,9 @@ fn run_max(ctx: &mut OpContext<'_>, run: MaxLoop, pooling: &Pooling) -> Result<(
             ));
         }
     }
-    let mut out = ctx.allocate_output(0, input.shape().clone())?;
-    run(ctx.parallel(), &geometry, input.elems(), gradient.elems(), out.elems_mut()?);
-    ctx.set_output(0, out);
-    Ok(())
-}
-
-fn spatial(pooling: &Pooling, input: &Shape) -> Result<PoolGeometry> {
-    match pooling.of(input)? {
-        Pooled::Spatial(geometry) => Ok(geometry),
-        Pooled::Depthwise(_) => {
-            Err(unimplemented_error!("Non-spatial pooling is not yet supported. Volunteers? :)"))
-        }
-    }
-}
-
-fn output_shape(g: &PoolGeometry) -> Result<Shape> {
-    Shape::new(&ImageFormat::Nhwc.sizes(g.batch, g.out_h, g.out_w, g.channels))
+    ctx.produce(0, input.shape().clone(), |out| {
+        run(ctx.parallel(), &geometry, input.elems(), gradient.elems(), out);
+    })
 }
 
 fn avg_pool_grad_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -119,18 +95,18 @@ fn avg_pool_grad_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 
 type MeanLoop = fn(Parallel<'_>, &PoolGeometry, Elems<'_>, ElemsMut<'_>);
 
-struct MeanForm;
+struct MeanBackprop;
 
-impl<T: Elem + MeanElem> Make<T, MeanLoop> for MeanForm {
-    fn make() -> MeanLoop {
-        |par, g, gradient, out| avg_pool_backprop(par, g, gradient.typed::<T>(), out.typed())
-    }
+impl TypedLoop for MeanBackprop {
+    type Loop = MeanLoop;
 }
 
-fn avg_pool_grad(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let dtype = init.output_dtypes[0].base();
-    let run = <Floats as Pick<MeanForm, MeanLoop>>::pick(dtype)
-        .ok_or_else(|| internal!("AvgPoolGrad has no kernel for type {dtype}"))?;
+impl<T: Elem + MeanElem> LoopFor<T> for MeanBackprop {
+    const LOOP: MeanLoop =
+        |par, g, gradient, out| avg_pool_backprop(par, g, gradient.typed::<T>(), out.typed());
+}
+
+fn avg_pool_grad(init: &KernelInit<'_>, run: MeanLoop) -> Result<Box<dyn Kernel>> {
     let pooling = Pooling::from_attrs(init.attrs, "AvgPoolingGradOp")?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let (sizes, gradient) = (ctx.input(0)?, ctx.input(1)?);
@@ -141,7 +117,7 @@ fn avg_pool_grad(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
             return Err(invalid!("out_backprop must be 4-dimensional"));
         }
         let input = Shape::new(&sizes.to_i64s()?)?;
-        let geometry = spatial(&pooling, &input)?;
+        let geometry = pooling.spatial(&input)?;
         let expected = output_shape(&geometry)?;
         if *gradient.shape() != expected {
             return Err(invalid!(
@@ -149,10 +125,7 @@ fn avg_pool_grad(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
                 gradient.shape()
             ));
         }
-        let mut out = ctx.allocate_output(0, input)?;
-        run(ctx.parallel(), &geometry, gradient.elems(), out.elems_mut()?);
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.produce(0, input, |out| run(ctx.parallel(), &geometry, gradient.elems(), out))
     })
 }
 

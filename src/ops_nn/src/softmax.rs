@@ -1,8 +1,8 @@
 //! `Softmax` and `LogSoftmax`: over the last dimension.
 
 use half::slice::HalfFloatSliceExt;
-use tfcore_base::{BFloat16, Elem, Floats, Half, Make, Pick, Result, TypeSet, internal, invalid};
-use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, kernel, shape_fns};
+use tfcore_base::{BFloat16, Elem, Floats, Half, LoopFor, Result, TypedLoop, invalid};
+use tfcore_framework::{OpContext, Registry, shape_fns};
 use tfcore_math::elementary::exp_f32;
 use tfcore_math::isa::vectorize;
 use tfcore_math::pool::{Parallel, par_chunks_mut};
@@ -10,53 +10,43 @@ use tfcore_tensor::{Elems, ElemsMut};
 
 pub(crate) fn register(r: &mut Registry) {
     // `Softmax(logits: T) -> softmax: T`, `e^x / Σ e^x`.
-    r.op("Softmax").shape(shape_fns::unchanged_of_rank_at_least(1)).cpu_for(
-        "T",
-        &Floats::dtypes(),
-        |init| softmax(init, false),
-    );
+    r.op("Softmax")
+        .shape(shape_fns::unchanged_of_rank_at_least(1))
+        .typed::<Normalize, Floats>("T", |ctx, rows| softmax(ctx, rows, false));
 
     // `LogSoftmax(logits: T) -> logsoftmax: T`, `x - log Σ e^x`.
-    r.op("LogSoftmax").shape(shape_fns::unchanged_of_rank_at_least(1)).cpu_for(
-        "T",
-        &Floats::dtypes(),
-        |init| softmax(init, true),
-    );
+    r.op("LogSoftmax")
+        .shape(shape_fns::unchanged_of_rank_at_least(1))
+        .typed::<Normalize, Floats>("T", |ctx, rows| softmax(ctx, rows, true));
 }
 
 /// Normalises rows of `classes` elements: logits, classes, whether to take logarithms, output.
 type RowsLoop = fn(Parallel<'_>, Elems<'_>, usize, bool, ElemsMut<'_>);
 
-fn softmax(init: &KernelInit<'_>, log: bool) -> Result<Box<dyn Kernel>> {
-    let dtype = init.input_dtypes[0].base();
-    let run = <Floats as Pick<RowsForm, RowsLoop>>::pick(dtype)
-        .ok_or_else(|| internal!("{} has no kernel for type {dtype}", init.op.name))?;
-    kernel(move |ctx: &mut OpContext<'_>| {
-        let logits = ctx.input(0)?;
-        let Some(&classes) = logits.shape().last() else {
-            return Err(invalid!("logits must have >= 1 dimension, got {}", logits.shape()));
-        };
-        let mut out = ctx.allocate_output(0, logits.shape().clone())?;
-        if out.count() > 0 {
-            run(ctx.parallel(), logits.elems(), classes as usize, log, out.elems_mut()?);
-        }
-        ctx.set_output(0, out);
-        Ok(())
+fn softmax(ctx: &mut OpContext<'_>, rows: RowsLoop, log: bool) -> Result<()> {
+    let logits = ctx.input(0)?;
+    let Some(&classes) = logits.shape().last() else {
+        return Err(invalid!("logits must have >= 1 dimension, got {}", logits.shape()));
+    };
+    ctx.produce(0, logits.shape().clone(), |out| {
+        rows(ctx.parallel(), logits.elems(), classes as usize, log, out);
     })
 }
 
-struct RowsForm;
+struct Normalize;
 
-impl<T: Elem + Rows> Make<T, RowsLoop> for RowsForm {
-    fn make() -> RowsLoop {
-        |par, x, classes, log, out| {
-            let (x, out) = (x.typed::<T>(), out.typed::<T>());
-            par_chunks_mut(par, out, classes, GRAIN, &|start, piece| {
-                let x = &x[start..start + piece.len()];
-                T::rows(x, classes, log, piece);
-            });
-        }
-    }
+impl TypedLoop for Normalize {
+    type Loop = RowsLoop;
+}
+
+impl<T: Elem + Rows> LoopFor<T> for Normalize {
+    const LOOP: RowsLoop = |par, x, classes, log, out| {
+        let (x, out) = (x.typed::<T>(), out.typed::<T>());
+        par_chunks_mut(par, out, classes, GRAIN, &|start, piece| {
+            let x = &x[start..start + piece.len()];
+            T::rows(x, classes, log, piece);
+        });
+    };
 }
 
 /// Elements that are worth a thread of their own.

@@ -7,7 +7,7 @@ mod sparse;
 
 use std::sync::Arc;
 
-use tfcore_base::{DType, Error, Result, TypeSet, cancelled, invalid, not_found};
+use tfcore_base::{DType, Error, Result, cancelled, invalid, not_found};
 use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, Resource, kernel, shape_fns};
 use tfcore_tensor::{PartialShape, Tensor};
 
@@ -15,26 +15,22 @@ use crate::monitor::{Line, Monitor, State, Turn, waiting_kernel};
 use crate::named::{NamedResource, Signature, find, handle_kernel};
 use crate::shapes;
 
-use arithmetic::Gradients;
 use dense::DenseSum;
 use sparse::{SparseGradient, SparseSum};
 
 pub(crate) fn register(r: &mut Registry) {
-    let dtypes = Gradients::dtypes();
     // `ConditionalAccumulator(; dtype, shape, container, shared_name, reduction_type) -> handle: Ref(string)`, an
     // accumulator of tensors; `ResourceConditionalAccumulator` hands out a resource handle.
     for name in ["ConditionalAccumulator", "ResourceConditionalAccumulator"] {
-        r.op(name).shape(shapes::ref_handle).cpu_for("dtype", &dtypes, |init| {
-            accumulator(init, || Sum::Dense(DenseSum::default()))
-        });
+        r.op(name)
+            .shape(shapes::ref_handle)
+            .cpu(|init| accumulator(init, || Sum::Dense(DenseSum::default())));
     }
 
     // `SparseConditionalAccumulator`, as `ConditionalAccumulator`, of rows by index.
-    r.op("SparseConditionalAccumulator").shape(shapes::ref_handle).cpu_for(
-        "dtype",
-        &dtypes,
-        |init| accumulator(init, || Sum::Sparse(SparseSum::default())),
-    );
+    r.op("SparseConditionalAccumulator")
+        .shape(shapes::ref_handle)
+        .cpu(|init| accumulator(init, || Sum::Sparse(SparseSum::default())));
 
     // `AccumulatorNumAccumulated(handle: Ref(string)) -> num_accumulated: int32`, how many gradients are in the sum.
     r.ops(["AccumulatorNumAccumulated", "ResourceAccumulatorNumAccumulated"], |op| {

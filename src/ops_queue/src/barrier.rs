@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tfcore_base::{DType, Error, Numbers, Result, TypeSet, cancelled, invalid, out_of_range};
+use tfcore_base::{DType, Error, Result, cancelled, invalid, out_of_range};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, Resource, kernel, shape_fns,
     shape_ops,
@@ -23,11 +23,9 @@ pub(crate) fn register(r: &mut Registry) {
     // that name.
     r.op("Barrier").shape(shapes::ref_handle).cpu(barrier);
 
-    let mut dtypes = Numbers::dtypes();
-    dtypes.extend([DType::BOOL, DType::RESOURCE, DType::STRING, DType::VARIANT]);
     // `BarrierInsertMany(handle: Ref(string), keys: string, values: T; component_index)`, brings one component of
     // the elements with these keys.
-    r.op("BarrierInsertMany").shape(insert_shape).cpu_for("T", &dtypes, insert_many);
+    r.op("BarrierInsertMany").shape(insert_shape).cpu(insert_many);
 
     // `BarrierTakeMany(handle: Ref(string), num_elements: int32; allow_small_batch) -> indices: int64, keys: string,
     // values: component_types`, takes complete elements, in the order in which their keys were first seen.

@@ -1,11 +1,7 @@
 //! Drawing classes by the logarithms of their weights.
 
-use tfcore_base::{
-    DType, Elem, Floats, Make, Pick, Result, TypeSet, internal, require, try_filled,
-};
-use tfcore_framework::{
-    InferenceContext, Kernel, KernelInit, OpContext, OpEntry, Registry, kernel, shape_ops,
-};
+use tfcore_base::{DType, Elem, Floats, LoopFor, Result, TypedLoop, require, try_filled};
+use tfcore_framework::{InferenceContext, OpContext, Registry, kernel, shape_ops};
 use tfcore_math::philox::{Philox, to_f64};
 use tfcore_tensor::{PartialShape, Shape, Tensor};
 
@@ -15,35 +11,29 @@ use crate::stateful::Generator;
 pub(crate) fn register(r: &mut Registry) {
     // `Multinomial(logits: T, num_samples: int32; seed, seed2) -> output: output_dtype`, for each row of `logits`
     // so many classes, class `c` with a probability proportional to `exp(logits[row, c])`.
-    for_floats(r.op("Multinomial").shape(multinomial_shape), |init| {
-        let weights = weights_of(init)?;
-        let generator = Generator::new(init)?;
-        kernel(move |ctx| {
-            let request = Request::new(ctx)?;
-            // Whole groups of four outputs for each row.
-            let samples = request.samples.next_multiple_of(4);
-            let stream = generator.reserve(request.rows.saturating_mul(samples));
-            request.draw(ctx, weights, stream)
-        })
-    });
+    r.op("Multinomial").shape(multinomial_shape).typed_kernel::<RowWeights, Floats>(
+        "T",
+        |init, weights| {
+            let generator = Generator::new(init)?;
+            kernel(move |ctx| {
+                let request = Request::new(ctx)?;
+                // Whole groups of four outputs for each row.
+                let samples = request.samples.next_multiple_of(4);
+                let stream = generator.reserve(request.rows.saturating_mul(samples));
+                request.draw(ctx, weights, stream)
+            })
+        },
+    );
 
     // `StatelessMultinomial(logits: T, num_samples: int32, seed: Tseed) -> output: output_dtype`.
-    for_floats(r.op("StatelessMultinomial").shape(stateless_shape), |init| {
-        let weights = weights_of(init)?;
-        kernel(move |ctx| {
+    r.op("StatelessMultinomial").shape(stateless_shape).typed::<RowWeights, Floats>(
+        "T",
+        |ctx, weights| {
             let request = Request::new(ctx)?;
             let stream = stream_of_seed(ctx.input(2)?)?;
             request.draw(ctx, weights, stream)
-        })
-    });
-}
-
-fn for_floats(
-    op: OpEntry<'_>,
-    factory: impl Fn(&KernelInit<'_>) -> Result<Box<dyn Kernel>> + Send + Sync + 'static,
-) {
-    let outputs = vec![DType::INT32, DType::INT64];
-    op.cpu_where(vec![("T", Floats::dtypes()), ("output_dtype", outputs)], factory);
+        },
+    );
 }
 
 fn multinomial_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -63,16 +53,18 @@ fn stateless_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 /// Makes the running sums of a row's weights; the last is their total.
 type RunningWeights = fn(logits: &Tensor, row: usize, sums: &mut [f64]);
 
-struct WeightsForm;
+struct RowWeights;
 
-impl<T: Elem + Into<f64> + Copy> Make<T, RunningWeights> for WeightsForm {
-    fn make() -> RunningWeights {
-        |logits, row, sums| {
-            let classes = sums.len();
-            let logits = &logits.elems().typed::<T>()[row * classes..(row + 1) * classes];
-            running_weights(logits.iter().map(|&logit| logit.into()), sums);
-        }
-    }
+impl TypedLoop for RowWeights {
+    type Loop = RunningWeights;
+}
+
+impl<T: Elem + Into<f64> + Copy> LoopFor<T> for RowWeights {
+    const LOOP: RunningWeights = |logits, row, sums| {
+        let classes = sums.len();
+        let logits = &logits.elems().typed::<T>()[row * classes..(row + 1) * classes];
+        running_weights(logits.iter().map(|&logit| logit.into()), sums);
+    };
 }
 
 /// Classes whose logit is not finite have no weight.
@@ -85,12 +77,6 @@ fn running_weights(logits: impl Iterator<Item = f64> + Clone, sums: &mut [f64]) 
         }
         *sum = total;
     }
-}
-
-fn weights_of(init: &KernelInit<'_>) -> Result<RunningWeights> {
-    let dtype = init.attrs.dtype("T")?;
-    <Floats as Pick<WeightsForm, RunningWeights>>::pick(dtype)
-        .ok_or_else(|| internal!("No classes by logits of type {dtype}"))
 }
 
 /// How much is to be drawn.
@@ -117,40 +103,36 @@ impl Request {
     }
 
     /// Draws row after row from one stream, two words for each sample.
-    fn draw(
-        &self,
-        ctx: &mut OpContext<'_>,
-        weights: RunningWeights,
-        mut stream: Philox,
-    ) -> Result<()> {
+    fn draw(&self, ctx: &OpContext<'_>, weights: RunningWeights, mut stream: Philox) -> Result<()> {
         let shape = Shape::new(&[self.rows as i64, self.samples as i64])?;
-        let mut out = ctx.allocate_output(0, shape)?;
-        let mut draws = try_filled(0i64, out.count())?;
-        let mut sums = vec![0.0; self.classes];
-        let mut pending: Option<f64> = None;
-        for (row, draws) in draws.chunks_mut(self.samples.max(1)).enumerate() {
-            weights(ctx.input(0)?, row, &mut sums);
-            let total = sums[self.classes - 1];
-            for draw in draws {
-                let uniform = pending.take().unwrap_or_else(|| {
-                    let [x0, x1, x2, x3] = stream.next4();
-                    pending = Some(to_f64(x2, x3));
-                    to_f64(x0, x1)
-                });
-                let found = uniform * total;
-                *draw = sums.partition_point(|&sum| sum <= found) as i64;
-            }
-        }
-        match out.dtype() {
-            DType::INT32 => {
-                for (to, from) in out.as_mut_slice::<i32>()?.iter_mut().zip(draws) {
-                    *to = from as i32;
+        let logits = ctx.input(0)?;
+        ctx.try_produce(0, shape, |out| {
+            let mut draws = try_filled(0i64, out.len())?;
+            let mut sums = vec![0.0; self.classes];
+            let mut pending: Option<f64> = None;
+            for (row, draws) in draws.chunks_mut(self.samples.max(1)).enumerate() {
+                weights(logits, row, &mut sums);
+                let total = sums[self.classes - 1];
+                for draw in draws {
+                    let uniform = pending.take().unwrap_or_else(|| {
+                        let [x0, x1, x2, x3] = stream.next4();
+                        pending = Some(to_f64(x2, x3));
+                        to_f64(x0, x1)
+                    });
+                    let found = uniform * total;
+                    *draw = sums.partition_point(|&sum| sum <= found) as i64;
                 }
             }
-            _ => out.as_mut_slice::<i64>()?.copy_from_slice(&draws),
-        }
-        ctx.set_output(0, out);
-        Ok(())
+            match out.dtype() {
+                DType::INT32 => {
+                    for (to, from) in out.typed::<i32>().iter_mut().zip(draws) {
+                        *to = from as i32;
+                    }
+                }
+                _ => out.typed::<i64>().copy_from_slice(&draws),
+            }
+            Ok(())
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Shuffling the rows of a tensor.
 
-use tfcore_base::{DType, Numbers, Result, TypeSet};
+use tfcore_base::Result;
 use tfcore_framework::{OpContext, Registry, kernel, shape_fns};
 use tfcore_math::philox::Philox;
 
@@ -8,11 +8,8 @@ use crate::operands::{check_key, stream_of_key};
 use crate::stateful::Generator;
 
 pub(crate) fn register(r: &mut Registry) {
-    let mut dtypes = Numbers::dtypes();
-    dtypes.extend([DType::BOOL, DType::RESOURCE, DType::STRING, DType::VARIANT]);
-
     // `RandomShuffle(value: T; seed, seed2) -> output: T`, the rows of `value` in random order.
-    r.op("RandomShuffle").shape(shape_fns::unchanged).cpu_for("T", &dtypes, |init| {
+    r.op("RandomShuffle").shape(shape_fns::unchanged).cpu(|init| {
         let generator = Generator::new(init)?;
         kernel(move |ctx| {
             let rows = rows(ctx)?;
@@ -29,7 +26,7 @@ pub(crate) fn register(r: &mut Registry) {
             check_key(ctx, 1)?;
             shape_fns::unchanged(ctx)
         })
-        .cpu_for("T", &dtypes, |_| kernel(|ctx| shuffle(ctx, stream_of_key(ctx, 1)?)));
+        .compute(|ctx| shuffle(ctx, stream_of_key(ctx, 1)?));
 }
 
 /// The size of the first axis of input 0; a scalar is one row.
@@ -45,19 +42,13 @@ fn shuffle(ctx: &mut OpContext<'_>, stream: Philox) -> Result<()> {
         return Ok(());
     }
     let value = ctx.input(0)?;
-    let mut out = ctx.allocate_output(0, value.shape().clone())?;
     let row_len = value.count() / rows;
-    let source = value.elems();
-    let mut target = out.elems_mut()?;
-    if row_len > 0 {
+    let row = |index: usize| index * row_len..(index + 1) * row_len;
+    ctx.produce(0, value.shape().clone(), |mut out| {
         for (to, from) in permutation(rows, stream).into_iter().enumerate() {
-            target
-                .slice(to * row_len..(to + 1) * row_len)
-                .copy_from(source.slice(from * row_len..(from + 1) * row_len));
+            out.slice(row(to)).copy_from(value.elems().slice(row(from)));
         }
-    }
-    ctx.set_output(0, out);
-    Ok(())
+    })
 }
 
 /// The numbers below `len` in the order that the words of the stream make, one after the other: each place

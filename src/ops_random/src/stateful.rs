@@ -3,35 +3,24 @@
 use std::hash::{BuildHasher, RandomState};
 
 use parking_lot::Mutex;
-use tfcore_base::{DType, Floats, Result, TypeSet};
+use tfcore_base::{Floats, Result};
 use tfcore_framework::{InferenceContext, Kernel, KernelInit, Registry, kernel};
 use tfcore_math::philox::Philox;
 
-use crate::distribution::{FloatDistribution, IntRange, bounds};
+use crate::distribution::{Fill, IntRange, Normal, TruncatedNormal, Uniform, bounds};
 use crate::operands::{check_bounds, shape_from_operand, shape_operand};
 
 pub(crate) fn register(r: &mut Registry) {
     // `RandomUniform(shape: T; seed, seed2) -> output: dtype`, uniform in [0, 1).
     // `RandomStandardNormal`, `TruncatedNormal`: likewise, normal, and normal between -2 and 2.
-    for (name, distribution) in [
-        ("RandomUniform", FloatDistribution::Uniform),
-        ("RandomStandardNormal", FloatDistribution::Normal),
-        ("TruncatedNormal", FloatDistribution::TruncatedNormal),
-    ] {
-        r.op(name).shape(|ctx| shape_from_operand(ctx, 0)).cpu_for(
-            "dtype",
-            &Floats::dtypes(),
-            move |init| floats(init, distribution),
-        );
-    }
+    let shape = |ctx: &mut InferenceContext<'_>| shape_from_operand(ctx, 0);
+    r.op("RandomUniform").shape(shape).typed_kernel::<Uniform, Floats>("dtype", floats);
+    r.op("RandomStandardNormal").shape(shape).typed_kernel::<Normal, Floats>("dtype", floats);
+    r.op("TruncatedNormal").shape(shape).typed_kernel::<TruncatedNormal, Floats>("dtype", floats);
 
     // `RandomUniformInt(shape: T, minval: Tout, maxval: Tout; seed, seed2) -> output: Tout`, uniform in
     // [minval, maxval).
-    r.op("RandomUniformInt").shape(int_shape).cpu_for(
-        "Tout",
-        &[DType::INT32, DType::INT64],
-        integers,
-    );
+    r.op("RandomUniformInt").shape(int_shape).cpu(integers);
 }
 
 /// The stream of a kernel, where its next run begins.
@@ -68,15 +57,13 @@ impl Generator {
     }
 }
 
-fn floats(init: &KernelInit<'_>, distribution: FloatDistribution) -> Result<Box<dyn Kernel>> {
-    let fill = distribution.fill(init.attrs.dtype("dtype")?)?;
+fn floats(init: &KernelInit<'_>, fill: Fill) -> Result<Box<dyn Kernel>> {
     let generator = Generator::new(init)?;
     kernel(move |ctx| {
-        let mut out = ctx.allocate_output(0, shape_operand(ctx, 0)?)?;
-        let stream = generator.reserve(out.count());
-        fill(ctx.parallel(), stream, out.elems_mut()?);
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.produce(0, shape_operand(ctx, 0)?, |out| {
+            let stream = generator.reserve(out.len());
+            fill(ctx.parallel(), stream, out);
+        })
     })
 }
 
@@ -88,17 +75,14 @@ fn int_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 fn integers(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     let generator = Generator::new(init)?;
     kernel(move |ctx| {
-        let mut out = ctx.allocate_output(0, shape_operand(ctx, 0)?)?;
-        let (minval, maxval) = (ctx.input(1)?, ctx.input(2)?);
-        // Nothing is drawn from an empty range if there is nothing to draw.
-        if out.count() == 0 {
-            bounds(minval, maxval)?;
-        } else {
-            let range = IntRange::new(minval, maxval)?;
-            let stream = generator.reserve(out.count());
-            range.fill(ctx.parallel(), stream, &mut out)?;
-        }
-        ctx.set_output(0, out);
-        Ok(())
+        let shape = shape_operand(ctx, 0)?;
+        let bounds = bounds(ctx, 1)?;
+        // An empty range matters only if there is something to draw.
+        ctx.try_produce(0, shape, |out| {
+            let range = IntRange::new(bounds)?;
+            let stream = generator.reserve(out.len());
+            range.fill(ctx.parallel(), stream, out);
+            Ok(())
+        })
     })
 }

@@ -1,13 +1,15 @@
 //! Ops whose output depends on their operands alone.
 
-use tfcore_base::{DType, Floats, Result, TypeSet};
+use tfcore_base::{Floats, LoopSet, Result, TypedLoop};
 use tfcore_framework::{
-    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns, shape_ops,
+    InferenceContext, Kernel, OpContext, Registry, kernel, shape_fns, shape_ops,
 };
 use tfcore_math::philox::Philox;
 use tfcore_tensor::{PartialShape, Shape, Tensor};
 
-use crate::distribution::{FloatDistribution, IntRange, bounds, fill_full_range};
+use crate::distribution::{
+    Fill, IntRange, Normal, TruncatedNormal, Uniform, bounds, fill_full_range,
+};
 use crate::operands::{
     PHILOX, check_bounds, check_key, key_and_counter, shape_operand, stream_of_key, stream_of_seed,
 };
@@ -15,23 +17,12 @@ use crate::operands::{
 pub(crate) fn register(r: &mut Registry) {
     // `StatelessRandomUniform(shape: T, seed: Tseed) -> output: dtype`, uniform in [0, 1), and its `V2`, which has
     // `(shape: Tshape, key: uint64, counter: uint64, alg: int32)`. Likewise the normal distributions.
-    for (by_seed, by_key, distribution) in [
-        ("StatelessRandomUniform", "StatelessRandomUniformV2", FloatDistribution::Uniform),
-        ("StatelessRandomNormal", "StatelessRandomNormalV2", FloatDistribution::Normal),
-        (
-            "StatelessTruncatedNormal",
-            "StatelessTruncatedNormalV2",
-            FloatDistribution::TruncatedNormal,
-        ),
-    ] {
-        for (name, origin) in [(by_seed, Origin::Seed), (by_key, Origin::Key)] {
-            r.op(name).shape(move |ctx| shape(ctx, origin)).cpu_for(
-                "dtype",
-                &Floats::dtypes(),
-                move |init| floats(init, origin, distribution),
-            );
-        }
-    }
+    by_seed_and_key::<Uniform>(r, ["StatelessRandomUniform", "StatelessRandomUniformV2"]);
+    by_seed_and_key::<Normal>(r, ["StatelessRandomNormal", "StatelessRandomNormalV2"]);
+    by_seed_and_key::<TruncatedNormal>(
+        r,
+        ["StatelessTruncatedNormal", "StatelessTruncatedNormalV2"],
+    );
 
     for (suffixed, full, origin) in [
         ("StatelessRandomUniformInt", "StatelessRandomUniformFullInt", Origin::Seed),
@@ -44,12 +35,10 @@ pub(crate) fn register(r: &mut Registry) {
                 check_bounds(ctx, origin.operands())?;
                 shape(ctx, origin)
             })
-            .cpu_for("dtype", &[DType::INT32, DType::INT64], move |_| integers(origin));
+            .cpu(move |_| integers(origin));
 
         // `StatelessRandomUniformFullInt(shape: T, seed: Tseed) -> output: dtype`, uniform over all values.
-        r.op(full)
-            .shape(move |ctx| shape(ctx, origin))
-            .cpu_for("dtype", FULL_RANGE, move |_| full_range(origin));
+        r.op(full).shape(move |ctx| shape(ctx, origin)).cpu(move |_| full_range(origin));
     }
 
     // `StatelessRandomGetKeyCounter(seed: Tseed) -> (key: uint64, counter: uint64)`, the scrambled seed.
@@ -75,7 +64,17 @@ pub(crate) fn register(r: &mut Registry) {
     });
 }
 
-const FULL_RANGE: &[DType] = &[DType::INT32, DType::INT64, DType::UINT32, DType::UINT64];
+/// The ops of a distribution of floats.
+fn by_seed_and_key<F: TypedLoop<Loop = Fill>>(r: &mut Registry, names: [&'static str; 2])
+where
+    Floats: LoopSet<F>,
+{
+    for (name, origin) in names.into_iter().zip([Origin::Seed, Origin::Key]) {
+        r.op(name)
+            .shape(move |ctx| shape(ctx, origin))
+            .typed_kernel::<F, Floats>("dtype", move |_, fill| floats(origin, fill));
+    }
+}
 
 /// Where an op's stream comes from.
 #[derive(Clone, Copy)]
@@ -120,19 +119,11 @@ fn check_seed(ctx: &InferenceContext<'_>, index: usize) -> Result<()> {
     Ok(())
 }
 
-fn floats(
-    init: &KernelInit<'_>,
-    origin: Origin,
-    distribution: FloatDistribution,
-) -> Result<Box<dyn Kernel>> {
-    let fill = distribution.fill(init.attrs.dtype("dtype")?)?;
+fn floats(origin: Origin, fill: Fill) -> Result<Box<dyn Kernel>> {
     kernel(move |ctx| {
         let shape = shape_operand(ctx, 0)?;
         let stream = origin.stream(ctx)?;
-        let mut out = ctx.allocate_output(0, shape)?;
-        fill(ctx.parallel(), stream, out.elems_mut()?);
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.produce(0, shape, |out| fill(ctx.parallel(), stream, out))
     })
 }
 
@@ -140,16 +131,12 @@ fn integers(origin: Origin) -> Result<Box<dyn Kernel>> {
     kernel(move |ctx| {
         let shape = shape_operand(ctx, 0)?;
         let stream = origin.stream(ctx)?;
-        let mut out = ctx.allocate_output(0, shape)?;
-        let first = origin.operands();
-        let (minval, maxval) = (ctx.input(first)?, ctx.input(first + 1)?);
-        if out.count() == 0 {
-            bounds(minval, maxval)?;
-        } else {
-            IntRange::new(minval, maxval)?.fill(ctx.parallel(), stream, &mut out)?;
-        }
-        ctx.set_output(0, out);
-        Ok(())
+        let bounds = bounds(ctx, origin.operands())?;
+        // An empty range matters only if there is something to draw.
+        ctx.try_produce(0, shape, |out| {
+            IntRange::new(bounds)?.fill(ctx.parallel(), stream, out);
+            Ok(())
+        })
     })
 }
 
@@ -157,10 +144,7 @@ fn full_range(origin: Origin) -> Result<Box<dyn Kernel>> {
     kernel(move |ctx| {
         let shape = shape_operand(ctx, 0)?;
         let stream = origin.stream(ctx)?;
-        let mut out = ctx.allocate_output(0, shape)?;
-        fill_full_range(ctx.parallel(), stream, &mut out)?;
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.produce(0, shape, |out| fill_full_range(ctx.parallel(), stream, out))
     })
 }
 

@@ -1,7 +1,7 @@
 //! How one element of a variable and one of an update make the new element.
 
 use num_complex::Complex;
-use tfcore_base::{BFloat16, DType, Elem, Half, Make, Pick, Result, internal, invalid};
+use tfcore_base::{BFloat16, Elem, Half, LoopFor, Result, TypedLoop, invalid};
 use tfcore_math::isa::vectorize;
 use tfcore_tensor::{Elems, ElemsMut};
 
@@ -14,18 +14,8 @@ pub(crate) struct Update {
     pub(crate) check: fn(Elems<'_>) -> Result<()>,
 }
 
-impl Update {
-    /// The loop of rule `R` for `dtype`, one of set `S`.
-    ///
-    /// # Errors
-    /// `Internal` if the set lacks the dtype: the kernel is registered for more than it can do.
-    pub(crate) fn of<R, S: Pick<RuleForm<R>, Update>>(dtype: DType) -> Result<Update> {
-        S::pick(dtype).ok_or_else(|| internal!("No update loop for type {dtype}"))
-    }
-}
-
 /// What an update does to an element.
-pub(crate) trait Rule<T> {
+pub(crate) trait Rule<T>: 'static {
     fn apply(old: T, update: T) -> T;
 
     /// # Errors
@@ -35,13 +25,15 @@ pub(crate) trait Rule<T> {
     }
 }
 
-/// Makes the loop of rule `R`.
-pub(crate) struct RuleForm<R>(std::marker::PhantomData<R>);
+/// The loops of rule `R`.
+pub(crate) struct Updates<R>(std::marker::PhantomData<R>);
 
-impl<T: Elem + Copy, R: Rule<T>> Make<T, Update> for RuleForm<R> {
-    fn make() -> Update {
-        Update { apply: apply::<T, R>, check: |update| R::check(update.typed()) }
-    }
+impl<R: 'static> TypedLoop for Updates<R> {
+    type Loop = Update;
+}
+
+impl<T: Elem + Copy, R: Rule<T>> LoopFor<T> for Updates<R> {
+    const LOOP: Update = Update { apply: apply::<T, R>, check: |update| R::check(update.typed()) };
 }
 
 fn apply<T: Elem + Copy, R: Rule<T>>(target: ElemsMut<'_>, update: Elems<'_>) {
@@ -164,24 +156,23 @@ impl<T: PartialOrd> Rule<T> for Max {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tfcore_base::{Numbers, RealNumbers};
+    use tfcore_base::{DType, LoopSet, Numbers, RealNumbers};
 
     #[test]
     fn rules_by_dtype() {
         let run = |update: Update, target: &mut [i8], by: &[i8]| {
             (update.apply)(ElemsMut::of(target), Elems::of(by));
         };
-        let numbers = Update::of::<Add, Numbers>(DType::INT8).unwrap();
+        let numbers = <Numbers as LoopSet<Updates<Add>>>::loop_for(DType::INT8).unwrap();
         let mut target = [127, 1];
         run(numbers, &mut target, &[1, 2]);
         assert_eq!(target, [-128, 3]);
-        let div = Update::of::<Div, Numbers>(DType::INT8).unwrap();
+        let div = <Numbers as LoopSet<Updates<Div>>>::loop_for(DType::INT8).unwrap();
         run(div, &mut target, &[-1]);
         assert_eq!(target, [-128, -3]);
         assert!((div.check)(Elems::of(&[1i8, 0])).is_err());
-        let max = Update::of::<Max, RealNumbers>(DType::INT8).unwrap();
+        let max = <RealNumbers as LoopSet<Updates<Max>>>::loop_for(DType::INT8).unwrap();
         run(max, &mut target, &[5, -5]);
         assert_eq!(target, [5, -3]);
-        assert!(Update::of::<Max, RealNumbers>(DType::COMPLEX64).is_err());
     }
 }

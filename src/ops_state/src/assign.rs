@@ -1,54 +1,41 @@
 //! Ops that add to or subtract from a whole variable.
 
-use tfcore_base::{Error, Numbers, Pick, Result, TypeSet, invalid, require};
-use tfcore_framework::{OpContext, OpEntry, Registry, for_each_part, kernel, matching, shape_fns};
+use tfcore_base::{Error, Numbers, Result, invalid, require};
+use tfcore_framework::{OpContext, Registry, for_each_part, matching, shape_fns};
 
 use tfcore_tensor::Shape;
 
-use crate::arithmetic::{Add, RuleForm, Sub, Update};
+use crate::arithmetic::{Add, Sub, Update, Updates};
 use crate::handle_shapes::writes_value;
 
 pub(crate) fn register(r: &mut Registry) {
     // `AssignAdd(ref: Ref(T), value: T) -> output_ref: Ref(T)`, `ref += value`.
-    of_ref::<Add>(r.op("AssignAdd"));
+    r.op("AssignAdd").shape(shape_fns::merged(0, 1)).typed::<Updates<Add>, Numbers>("T", of_ref);
     // `AssignSub(ref: Ref(T), value: T) -> output_ref: Ref(T)`, `ref -= value`.
-    of_ref::<Sub>(r.op("AssignSub"));
+    r.op("AssignSub").shape(shape_fns::merged(0, 1)).typed::<Updates<Sub>, Numbers>("T", of_ref);
     // `AssignAddVariableOp(resource, value: dtype)`, `variable += value`.
-    of_resource::<Add>(r.op("AssignAddVariableOp"));
+    r.op("AssignAddVariableOp")
+        .shape(writes_value)
+        .typed::<Updates<Add>, Numbers>("dtype", of_resource);
     // `AssignSubVariableOp(resource, value: dtype)`, `variable -= value`.
-    of_resource::<Sub>(r.op("AssignSubVariableOp"));
+    r.op("AssignSubVariableOp")
+        .shape(writes_value)
+        .typed::<Updates<Sub>, Numbers>("dtype", of_resource);
 }
 
-fn of_ref<R>(op: OpEntry<'_>)
-where
-    Numbers: Pick<RuleForm<R>, Update>,
-{
-    op.shape(shape_fns::merged(0, 1)).cpu_for("T", &Numbers::dtypes(), |init| {
-        let update = Update::of::<R, Numbers>(init.attrs.dtype("T")?)?;
-        kernel(move |ctx| {
-            change(ctx, update, |_, _| invalid!("Parameters and update must be the same size"))?;
-            let variable = ctx.input_ref(0)?.clone();
-            ctx.set_output_ref(0, variable);
-            Ok(())
-        })
-    });
+fn of_ref(ctx: &mut OpContext<'_>, update: Update) -> Result<()> {
+    change(ctx, update, |_, _| invalid!("Parameters and update must be the same size"))?;
+    ctx.set_output_ref(0, ctx.input_ref(0)?.clone());
+    Ok(())
 }
 
-fn of_resource<R>(op: OpEntry<'_>)
-where
-    Numbers: Pick<RuleForm<R>, Update>,
-{
-    op.shape(writes_value).cpu_for("dtype", &Numbers::dtypes(), |init| {
-        let update = Update::of::<R, Numbers>(init.attrs.dtype("dtype")?)?;
-        kernel(move |ctx| {
-            change(ctx, update, |variable, value| {
-                invalid!(
-                    "Cannot update variable with shape {variable} using a Tensor with shape {value}, \
-                     shapes must be equal."
-                )
-            })
-        })
-    });
+fn of_resource(ctx: &mut OpContext<'_>, update: Update) -> Result<()> {
+    change(ctx, update, |variable, value| {
+        invalid!(
+            "Cannot update variable with shape {variable} using a Tensor with shape {value}, shapes \
+             must be equal."
+        )
+    })
 }
 
 /// Applies the update by input 1 to the variable at input 0. `unlike` makes the error for their shapes.

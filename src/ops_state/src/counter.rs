@@ -7,13 +7,11 @@ use tfcore_framework::{
 use tfcore_tensor::Tensor;
 
 pub(crate) fn register(r: &mut Registry) {
-    const COUNTERS: &[DType] = &[DType::INT32, DType::INT64];
-
     // `CountUpTo(ref: Ref(T); limit) -> output: T`, the counter's value before it is raised by one.
-    r.op("CountUpTo").shape(shape_fns::unchanged_of_rank(0)).cpu_for("T", COUNTERS, count);
+    r.op("CountUpTo").shape(shape_fns::unchanged_of_rank(0)).cpu(count);
 
     // `ResourceCountUpTo(resource; limit) -> output: T`, as `CountUpTo`.
-    r.op("ResourceCountUpTo").shape(resource_count_shape).cpu_for("T", COUNTERS, count);
+    r.op("ResourceCountUpTo").shape(resource_count_shape).cpu(count);
 }
 
 fn resource_count_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {

@@ -1,37 +1,22 @@
 //! Reading rows of a variable, chosen by index.
 
-use tfcore_base::{DType, Numbers, Result, TypeSet, invalid, require};
+use tfcore_base::{Result, invalid, require};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, for_each_part, kernel, shape_ops,
 };
-use tfcore_tensor::{Shape, Tensor};
+use tfcore_tensor::{ElemsMut, Shape, Tensor};
 
 use crate::handle_shapes::{suffix, variable_shape};
 use crate::indices::{IndexTuples, Indices};
-use crate::scatter::INDEX_TYPES;
 
 pub(crate) fn register(r: &mut Registry) {
     // `ResourceGather(resource, indices: Tindices; batch_dims = b) -> output: dtype`,
     // `output[batch, i, ...] = variable[batch, indices[batch, i], ...]` for `b` leading batch axes.
-    let mut dtypes = Numbers::dtypes();
-    dtypes.extend([
-        DType::BOOL,
-        DType::QINT32,
-        DType::QINT8,
-        DType::QUINT8,
-        DType::RESOURCE,
-        DType::STRING,
-        DType::VARIANT,
-    ]);
-    let constraints = vec![("dtype", dtypes), ("Tindices", INDEX_TYPES.to_vec())];
-    r.op("ResourceGather").shape(gather_shape).cpu_where(constraints, gather);
+    r.op("ResourceGather").shape(gather_shape).cpu(gather);
 
     // `ResourceGatherNd(resource, indices: Tindices) -> output: dtype`, where the last axis of the indices holds
     // indices into as many leading axes: `output[i, ...] = variable[indices[i, 0], indices[i, 1], .., ...]`.
-    let mut dtypes = Numbers::dtypes();
-    dtypes.extend([DType::BOOL, DType::RESOURCE, DType::STRING, DType::VARIANT]);
-    let constraints = vec![("dtype", dtypes), ("Tindices", INDEX_TYPES.to_vec())];
-    r.op("ResourceGatherNd").shape(gather_nd_shape).cpu_where(constraints, gather_nd);
+    r.op("ResourceGatherNd").shape(gather_nd_shape).cpu(gather_nd);
 }
 
 fn gather_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -59,9 +44,7 @@ fn gather(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     kernel(move |ctx| {
         let params = ctx.variable(0)?.read()?;
         require!(params.dtype() == dtype, "DType of variable handle and output does not match.");
-        let out = gather_rows(ctx, &params, ctx.input(1)?, batch_dims)?;
-        ctx.set_output(0, out);
-        Ok(())
+        gather_rows(ctx, &params, ctx.input(1)?, batch_dims)
     })
 }
 
@@ -70,7 +53,7 @@ fn gather_rows(
     params: &Tensor,
     indices: &Tensor,
     batch_dims: usize,
-) -> Result<Tensor> {
+) -> Result<()> {
     let (from, at) = (params.shape(), indices.shape());
     require!(from.rank() > batch_dims, "params must be at least {} dimensional", batch_dims + 1);
     require!(
@@ -79,31 +62,27 @@ fn gather_rows(
     );
     let rows = from.dim(batch_dims);
     let dims: Vec<i64> = at.iter().chain(&from[batch_dims + 1..]).copied().collect();
-    let mut out = ctx.allocate_output(0, Shape::new(&dims)?)?;
-
     let picks = Indices::of(indices)?;
     picks.check(at, rows)?;
     let per_batch: usize = at.to_usizes()[batch_dims..].iter().product();
-    copy_rows(ctx, params, &mut out, indices.count(), &|pick| {
-        pick / per_batch * rows + picks.get(pick) as usize
-    })?;
-    Ok(out)
+    ctx.produce(0, Shape::new(&dims)?, |out| {
+        copy_rows(ctx, params, out, indices.count(), &|pick| {
+            pick / per_batch * rows + picks.get(pick) as usize
+        });
+    })
 }
 
 /// Fills `out`, which has `picks` rows, with rows of `params`: row `k` with row `row_of(k)`.
 fn copy_rows(
     ctx: &OpContext<'_>,
     params: &Tensor,
-    out: &mut Tensor,
+    out: ElemsMut<'_>,
     picks: usize,
     row_of: &(dyn Fn(usize) -> usize + Sync),
-) -> Result<()> {
-    if out.count() == 0 {
-        return Ok(());
-    }
-    let row_len = out.count() / picks;
+) {
+    let row_len = out.len() / picks;
     let source = params.elems();
-    for_each_part(ctx.parallel(), out.elems_mut()?, 1, &|start, mut part| {
+    for_each_part(ctx.parallel(), out, 1, &|start, mut part| {
         // A part may begin and end within a row.
         let (mut done, len) = (0, part.len());
         while done < len {
@@ -114,7 +93,6 @@ fn copy_rows(
             done += run;
         }
     });
-    Ok(())
 }
 
 fn gather_nd_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -154,10 +132,10 @@ fn gather_nd(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         );
         let depth = depth as usize;
         let dims: Vec<i64> = outer.iter().chain(&params.shape()[depth..]).copied().collect();
-        let mut out = ctx.allocate_output(0, Shape::new(&dims)?)?;
+        let shape = Shape::new(&dims)?;
         let tuples = IndexTuples::new(indices, outer, depth)?;
         require!(
-            params.count() > 0 || out.count() == 0,
+            params.count() > 0 || shape.count() == 0,
             "Requested more than 0 entries, but params is empty.  Params shape: {}",
             params.shape()
         );
@@ -165,10 +143,10 @@ fn gather_nd(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
             let message = format!("{}, node name: {node}", error.message());
             error.with_message(message)
         })?;
-        copy_rows(ctx, &params, &mut out, tuples.len(), &|k| {
-            tuples.row(k, params.shape()).expect("the tuples have been checked")
-        })?;
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.produce(0, shape, |out| {
+            copy_rows(ctx, &params, out, tuples.len(), &|k| {
+                tuples.row(k, params.shape()).expect("the tuples have been checked")
+            });
+        })
     })
 }

@@ -1,12 +1,10 @@
 //! `ApplyGradientDescent` and its resource form: a step down the gradient.
 
 use tfcore_base::{
-    BFloat16, Complex64, Complex128, Elem, Half, Make, Pick, Result, TypeSet, internal, invalid,
-    require,
+    BFloat16, Code, Complex64, Complex128, Elem, Half, LoopFor, Result, TypedLoop, internal,
+    invalid, require,
 };
-use tfcore_framework::{
-    InferenceContext, KernelInit, OpContext, Registry, for_each_part, kernel, matching, shape_ops,
-};
+use tfcore_framework::{InferenceContext, OpContext, Registry, for_each_part, matching, shape_ops};
 use tfcore_tensor::{Elems, ElemsMut, PartialShape};
 
 /// The types that have a gradient.
@@ -14,32 +12,21 @@ type Types = (f32, f64, Half, BFloat16, Complex64, Complex128);
 
 pub(crate) fn register(r: &mut Registry) {
     // `ApplyGradientDescent(var: Ref(T), alpha: T, delta: T) -> out: Ref(T)`, `var -= alpha * delta`.
-    r.op("ApplyGradientDescent").shape(ref_shape).cpu_for("T", &Types::dtypes(), |init| {
-        let step = pick(init)?;
-        kernel(move |ctx| {
-            apply(ctx, step)?;
-            let variable = ctx.input_ref(0)?.clone();
-            ctx.set_output_ref(0, variable);
-            Ok(())
-        })
+    r.op("ApplyGradientDescent").shape(ref_shape).typed::<Descent, Types>("T", |ctx, step| {
+        apply(ctx, step)?;
+        ctx.set_output_ref(0, ctx.input_ref(0)?.clone());
+        Ok(())
     });
     // `ResourceApplyGradientDescent(var: resource, alpha: T, delta: T)`, likewise.
-    r.op("ResourceApplyGradientDescent").shape(resource_shape).cpu_for(
+    r.op("ResourceApplyGradientDescent").shape(resource_shape).typed::<Descent, Types>(
         "T",
-        &Types::dtypes(),
-        |init| {
-            let step = pick(init)?;
-            kernel(move |ctx| {
-                let name = ctx.handle(0)?.name.clone();
-                apply(ctx, step).map_err(|error| {
-                    if error.code() == tfcore_base::Code::FailedPrecondition
-                        || error.code() == tfcore_base::Code::NotFound
-                    {
-                        internal!("Invalid variable reference: {name}")
-                    } else {
-                        error
-                    }
-                })
+        |ctx, step| {
+            let name = ctx.handle(0)?.name.clone();
+            apply(ctx, step).map_err(|error| match error.code() {
+                Code::FailedPrecondition | Code::NotFound => {
+                    internal!("Invalid variable reference: {name}")
+                }
+                _ => error,
             })
         },
     );
@@ -62,7 +49,7 @@ fn resource_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 /// One part of a step: variable, gradient, rate.
 type StepLoop = fn(ElemsMut<'_>, Elems<'_>, Elems<'_>);
 
-struct StepForm;
+struct Descent;
 
 /// `variable - rate * gradient`, rounded as the type's own arithmetic does.
 trait Descend: Elem + Copy {
@@ -81,21 +68,17 @@ macro_rules! descend {
 
 descend!(f32 f64 Half BFloat16 Complex64 Complex128);
 
-impl<T: Descend> Make<T, StepLoop> for StepForm {
-    fn make() -> StepLoop {
-        |variable, gradient, rate| {
-            let rate = rate.typed::<T>()[0];
-            for (x, &gradient) in variable.typed::<T>().iter_mut().zip(gradient.typed::<T>()) {
-                *x = x.descend(rate, gradient);
-            }
-        }
-    }
+impl TypedLoop for Descent {
+    type Loop = StepLoop;
 }
 
-fn pick(init: &KernelInit<'_>) -> Result<StepLoop> {
-    let dtype = init.attrs.dtype("T")?;
-    <Types as Pick<StepForm, StepLoop>>::pick(dtype)
-        .ok_or_else(|| internal!("{} of {dtype}", init.op.name))
+impl<T: Descend> LoopFor<T> for Descent {
+    const LOOP: StepLoop = |variable, gradient, rate| {
+        let rate = rate.typed::<T>()[0];
+        for (x, &gradient) in variable.typed::<T>().iter_mut().zip(gradient.typed::<T>()) {
+            *x = x.descend(rate, gradient);
+        }
+    };
 }
 
 fn apply(ctx: &OpContext<'_>, step: StepLoop) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tfcore_base::{DType, Result, invalid};
+use tfcore_base::{Result, invalid};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, Registry, Variable, container_and_name, kernel,
     shape_fns, shape_ops, wrong_output_dtype,
@@ -25,7 +25,7 @@ pub(crate) fn register(r: &mut Registry) {
     r.op("DestroyTemporaryVariable").shape(shape_fns::unchanged).cpu(destroy_temporary_variable);
 
     // `Assign(ref: Ref(T), value: T) -> output_ref: Ref(T)`, replaces the value.
-    r.op("Assign").shape(assign_shape).cpu_for("T", ASSIGNABLE, assign);
+    r.op("Assign").shape(assign_shape).cpu(assign);
 
     // `IsVariableInitialized(ref: Ref(dtype)) -> is_initialized: bool`.
     r.op("IsVariableInitialized").shape(shape_fns::scalar).compute(|ctx| {
@@ -36,36 +36,10 @@ pub(crate) fn register(r: &mut Registry) {
 
     // `RefIdentity(input: Ref(T)) -> output: Ref(T)`, the same ref.
     r.op("RefIdentity").shape(shape_fns::unchanged).compute(|ctx| {
-        let variable = ctx.input_ref(0)?.clone();
-        ctx.set_output_ref(0, variable);
+        ctx.set_output_ref(0, ctx.input_ref(0)?.clone());
         Ok(())
     });
 }
-
-const ASSIGNABLE: &[DType] = &[
-    DType::BFLOAT16,
-    DType::BOOL,
-    DType::COMPLEX128,
-    DType::COMPLEX64,
-    DType::DOUBLE,
-    DType::FLOAT,
-    DType::HALF,
-    DType::INT16,
-    DType::INT32,
-    DType::INT64,
-    DType::INT8,
-    DType::QINT32,
-    DType::QINT8,
-    DType::QUINT16,
-    DType::QUINT8,
-    DType::RESOURCE,
-    DType::STRING,
-    DType::UINT16,
-    DType::UINT32,
-    DType::UINT64,
-    DType::UINT8,
-    DType::VARIANT,
-];
 
 fn old_variable_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     if ctx.attrs.shape("shape")?.rank() == Some(0) {

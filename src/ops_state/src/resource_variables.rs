@@ -20,7 +20,7 @@ pub(crate) fn register(r: &mut Registry) {
     r.op("_VarHandlesOp").shape(var_handles_shape).cpu(var_handles);
 
     // `AssignVariableOp(resource, value: dtype)`, replaces the value, or makes the variable with it.
-    r.op("AssignVariableOp").shape(writes_value).cpu_for("dtype", ASSIGNABLE, assign_variable);
+    r.op("AssignVariableOp").shape(writes_value).cpu(assign_variable);
 
     // `ReadVariableOp(resource) -> value: dtype`.
     r.op("ReadVariableOp").shape(read_variable_shape).cpu(|init| {
@@ -47,11 +47,7 @@ pub(crate) fn register(r: &mut Registry) {
     });
 
     // `VariableShape(input: resource) -> output: out_type`.
-    r.op("VariableShape").shape(variable_shape_shape).cpu_for(
-        "out_type",
-        &[DType::INT32, DType::INT64],
-        shape_of_variable,
-    );
+    r.op("VariableShape").shape(variable_shape_shape).cpu(shape_of_variable);
 
     // `DestroyResourceOp(resource; ignore_lookup_error)`, forgets a resource of any kind.
     r.op("DestroyResourceOp").shape(shape_fns::no_outputs).cpu(|init| {
@@ -70,37 +66,6 @@ pub(crate) fn register(r: &mut Registry) {
         .shape(shape_fns::no_outputs)
         .compute(|ctx| ctx.variable(0).map(|_| ()));
 }
-
-const ASSIGNABLE: &[DType] = &[
-    DType::BFLOAT16,
-    DType::BOOL,
-    DType::COMPLEX128,
-    DType::COMPLEX64,
-    DType::DOUBLE,
-    DType::FLOAT,
-    DType::FLOAT4_E2M1FN,
-    DType::FLOAT8_E4M3FN,
-    DType::FLOAT8_E5M2,
-    DType::HALF,
-    DType::INT16,
-    DType::INT2,
-    DType::INT32,
-    DType::INT4,
-    DType::INT64,
-    DType::INT8,
-    DType::QINT32,
-    DType::QINT8,
-    DType::QUINT8,
-    DType::RESOURCE,
-    DType::STRING,
-    DType::UINT16,
-    DType::UINT2,
-    DType::UINT32,
-    DType::UINT4,
-    DType::UINT64,
-    DType::UINT8,
-    DType::VARIANT,
-];
 
 fn var_handle_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     ctx.set_output(0, PartialShape::scalar());

@@ -4,36 +4,34 @@
 //! that are named several times are changed several times, in order. All indices are checked first, so
 //! that an op that fails has changed nothing.
 
-use tfcore_base::{DType, Numbers, Pick, RealNumbers, Result, TypeSet, invalid, require};
-use tfcore_framework::{
-    InferenceContext, KernelInit, OpContext, OpEntry, Registry, kernel, shape_ops,
-};
+use tfcore_base::{LoopSet, Numbers, RealNumbers, Result, invalid, require};
+use tfcore_framework::{InferenceContext, Kernel, OpContext, OpEntry, Registry, kernel, shape_ops};
 use tfcore_tensor::{Elems, PartialShape, Shape, Tensor};
 
-use crate::arithmetic::{Add, Div, Max, Min, Mul, RuleForm, Sub, Update};
+use crate::arithmetic::{Add, Div, Max, Min, Mul, Sub, Update, Updates};
 use crate::handle_shapes::{suffix, variable_shape};
 use crate::indices::Indices;
 
 pub(crate) fn register(r: &mut Registry) {
     // `ScatterUpdate(ref: Ref(T), indices: Tindices, updates: T) -> output_ref: Ref(T)`, replaces rows.
-    by_ref(r.op("ScatterUpdate"), movable(&[DType::RESOURCE]), |_| Ok(Change::Replace));
+    r.op("ScatterUpdate").shape(ref_shape).cpu(|_| by_ref(Change::Replace));
     // `ScatterAdd`, `ScatterSub`, ... as `ScatterUpdate`, with the old row and the new one combined.
-    by_ref(r.op("ScatterAdd"), Numbers::dtypes(), combine::<Add, Numbers>);
-    by_ref(r.op("ScatterSub"), Numbers::dtypes(), combine::<Sub, Numbers>);
-    by_ref(r.op("ScatterMul"), Numbers::dtypes(), combine::<Mul, Numbers>);
-    by_ref(r.op("ScatterDiv"), Numbers::dtypes(), combine::<Div, Numbers>);
-    by_ref(r.op("ScatterMin"), RealNumbers::dtypes(), combine::<Min, RealNumbers>);
-    by_ref(r.op("ScatterMax"), RealNumbers::dtypes(), combine::<Max, RealNumbers>);
+    combine_ref::<Add, Numbers>(r.op("ScatterAdd"));
+    combine_ref::<Sub, Numbers>(r.op("ScatterSub"));
+    combine_ref::<Mul, Numbers>(r.op("ScatterMul"));
+    combine_ref::<Div, Numbers>(r.op("ScatterDiv"));
+    combine_ref::<Min, RealNumbers>(r.op("ScatterMin"));
+    combine_ref::<Max, RealNumbers>(r.op("ScatterMax"));
 
     // `ResourceScatterUpdate(resource, indices: Tindices, updates: dtype)`, replaces rows.
-    by_handle(r.op("ResourceScatterUpdate"), movable(&[]), |_| Ok(Change::Replace));
+    r.op("ResourceScatterUpdate").shape(handle_shape).cpu(|_| by_handle(Change::Replace));
     // `ResourceScatterAdd`, `ResourceScatterSub`, ... as above.
-    by_handle(r.op("ResourceScatterAdd"), Numbers::dtypes(), combine::<Add, Numbers>);
-    by_handle(r.op("ResourceScatterSub"), Numbers::dtypes(), combine::<Sub, Numbers>);
-    by_handle(r.op("ResourceScatterMul"), Numbers::dtypes(), combine::<Mul, Numbers>);
-    by_handle(r.op("ResourceScatterDiv"), Numbers::dtypes(), combine::<Div, Numbers>);
-    by_handle(r.op("ResourceScatterMin"), RealNumbers::dtypes(), combine::<Min, RealNumbers>);
-    by_handle(r.op("ResourceScatterMax"), RealNumbers::dtypes(), combine::<Max, RealNumbers>);
+    combine_handle::<Add, Numbers>(r.op("ResourceScatterAdd"));
+    combine_handle::<Sub, Numbers>(r.op("ResourceScatterSub"));
+    combine_handle::<Mul, Numbers>(r.op("ResourceScatterMul"));
+    combine_handle::<Div, Numbers>(r.op("ResourceScatterDiv"));
+    combine_handle::<Min, RealNumbers>(r.op("ResourceScatterMin"));
+    combine_handle::<Max, RealNumbers>(r.op("ResourceScatterMax"));
 }
 
 /// What happens to a row.
@@ -43,39 +41,26 @@ pub(crate) enum Change {
     Combine(Update),
 }
 
-/// The dtypes whose rows can be replaced.
-fn movable(more: &[DType]) -> Vec<DType> {
-    let mut dtypes = Numbers::dtypes();
-    dtypes.extend([DType::BOOL, DType::STRING, DType::VARIANT]);
-    dtypes.extend(more);
-    dtypes
+fn combine_ref<R: 'static, S: LoopSet<Updates<R>>>(op: OpEntry<'_>) {
+    op.shape(ref_shape)
+        .typed_kernel::<Updates<R>, S>("T", |_, update| by_ref(Change::Combine(update)));
 }
 
-pub(crate) fn combine<R, S: Pick<RuleForm<R>, Update>>(dtype: DType) -> Result<Change> {
-    Update::of::<R, S>(dtype).map(Change::Combine)
+fn combine_handle<R: 'static, S: LoopSet<Updates<R>>>(op: OpEntry<'_>) {
+    op.shape(handle_shape)
+        .typed_kernel::<Updates<R>, S>("dtype", |_, update| by_handle(Change::Combine(update)));
 }
 
-pub(crate) const INDEX_TYPES: &[DType] = &[DType::INT32, DType::INT64];
-
-fn by_ref(op: OpEntry<'_>, dtypes: Vec<DType>, change: fn(DType) -> Result<Change>) {
-    let constraints = vec![("T", dtypes), ("Tindices", INDEX_TYPES.to_vec())];
-    op.shape(ref_shape).cpu_where(constraints, move |init: &KernelInit<'_>| {
-        let change = change(init.attrs.dtype("T")?)?;
-        kernel(move |ctx| {
-            scatter(ctx, change, check_shapes)?;
-            let variable = ctx.input_ref(0)?.clone();
-            ctx.set_output_ref(0, variable);
-            Ok(())
-        })
-    });
+fn by_ref(change: Change) -> Result<Box<dyn Kernel>> {
+    kernel(move |ctx| {
+        scatter(ctx, change, check_shapes)?;
+        ctx.set_output_ref(0, ctx.input_ref(0)?.clone());
+        Ok(())
+    })
 }
 
-fn by_handle(op: OpEntry<'_>, dtypes: Vec<DType>, change: fn(DType) -> Result<Change>) {
-    let constraints = vec![("dtype", dtypes), ("Tindices", INDEX_TYPES.to_vec())];
-    op.shape(handle_shape).cpu_where(constraints, move |init: &KernelInit<'_>| {
-        let change = change(init.attrs.dtype("dtype")?)?;
-        kernel(move |ctx| scatter(ctx, change, check_shapes_loosely))
-    });
+fn by_handle(change: Change) -> Result<Box<dyn Kernel>> {
+    kernel(move |ctx| scatter(ctx, change, check_shapes_loosely))
 }
 
 fn ref_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {

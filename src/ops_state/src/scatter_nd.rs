@@ -4,64 +4,65 @@
 //! indices into as many leading axes of the variable. As in `scatter`, all are checked first.
 
 use tfcore_base::{
-    BFloat16, Complex64, Complex128, DType, Half, RealNumbers, Result, TypeSet, invalid, require,
+    BFloat16, Complex64, Complex128, Half, LoopSet, RealNumbers, Result, invalid, require,
 };
 use tfcore_framework::{
-    InferenceContext, KernelInit, OpContext, OpEntry, Registry, kernel, shape_ops,
+    InferenceContext, Kernel, KernelInit, OpContext, OpEntry, Registry, kernel, shape_ops,
 };
 use tfcore_tensor::{PartialShape, Shape, Tensor};
 
-use crate::arithmetic::{Add, Max, Min, Sub};
+use crate::arithmetic::{Add, Max, Min, Sub, Updates};
 use crate::handle_shapes::{suffix, variable_shape};
 use crate::indices::IndexTuples;
-use crate::scatter::{Change, INDEX_TYPES, change_variable, combine};
+use crate::scatter::{Change, change_variable};
 
 pub(crate) fn register(r: &mut Registry) {
-    let mut movable = Summable::dtypes();
-    movable.push(DType::STRING);
-
     // `ScatterNdUpdate(ref: Ref(T), indices: Tindices, updates: T) -> output_ref: Ref(T)`, replaces slices.
-    by_ref(r.op("ScatterNdUpdate"), movable.clone(), |_| Ok(Change::Replace));
+    r.op("ScatterNdUpdate").shape(ref_shape).cpu(|init| by_ref(init, Change::Replace));
     // `ScatterNdAdd`, `ScatterNdSub`, ... as `ScatterNdUpdate`, with old and new combined.
-    by_ref(r.op("ScatterNdAdd"), Summable::dtypes(), combine::<Add, Summable>);
-    by_ref(r.op("ScatterNdSub"), Summable::dtypes(), combine::<Sub, Summable>);
-    by_ref(r.op("ScatterNdMin"), RealNumbers::dtypes(), combine::<Min, RealNumbers>);
-    by_ref(r.op("ScatterNdMax"), RealNumbers::dtypes(), combine::<Max, RealNumbers>);
+    combine_ref::<Add, Summable>(r.op("ScatterNdAdd"));
+    combine_ref::<Sub, Summable>(r.op("ScatterNdSub"));
+    combine_ref::<Min, RealNumbers>(r.op("ScatterNdMin"));
+    combine_ref::<Max, RealNumbers>(r.op("ScatterNdMax"));
 
     // `ResourceScatterNdUpdate(ref: resource, indices: Tindices, updates: T)`, replaces slices.
-    by_handle(r.op("ResourceScatterNdUpdate"), movable, |_| Ok(Change::Replace));
+    r.op("ResourceScatterNdUpdate")
+        .shape(handle_shape)
+        .cpu(|init| by_handle(init, Change::Replace));
     // `ResourceScatterNdAdd`, `ResourceScatterNdSub`, ... as above.
-    by_handle(r.op("ResourceScatterNdAdd"), Summable::dtypes(), combine::<Add, Summable>);
-    by_handle(r.op("ResourceScatterNdSub"), Summable::dtypes(), combine::<Sub, Summable>);
-    by_handle(r.op("ResourceScatterNdMin"), RealNumbers::dtypes(), combine::<Min, RealNumbers>);
-    by_handle(r.op("ResourceScatterNdMax"), RealNumbers::dtypes(), combine::<Max, RealNumbers>);
+    combine_handle::<Add, Summable>(r.op("ResourceScatterNdAdd"));
+    combine_handle::<Sub, Summable>(r.op("ResourceScatterNdSub"));
+    combine_handle::<Min, RealNumbers>(r.op("ResourceScatterNdMin"));
+    combine_handle::<Max, RealNumbers>(r.op("ResourceScatterNdMax"));
 }
 
 /// Numbers and truth values.
 type Summable =
     (f32, f64, Half, BFloat16, i8, i16, i32, i64, u8, u16, u32, u64, Complex64, Complex128, bool);
 
-fn by_ref(op: OpEntry<'_>, dtypes: Vec<DType>, change: fn(DType) -> Result<Change>) {
-    let constraints = vec![("T", dtypes), ("Tindices", INDEX_TYPES.to_vec())];
-    op.shape(ref_shape).cpu_where(constraints, move |init: &KernelInit<'_>| {
-        let change = change(init.attrs.dtype("T")?)?;
-        let skip_bad = skips_bad_indices(init)?;
-        kernel(move |ctx| {
-            scatter(ctx, change, skip_bad)?;
-            let variable = ctx.input_ref(0)?.clone();
-            ctx.set_output_ref(0, variable);
-            Ok(())
-        })
+fn combine_ref<R: 'static, S: LoopSet<Updates<R>>>(op: OpEntry<'_>) {
+    op.shape(ref_shape)
+        .typed_kernel::<Updates<R>, S>("T", |init, update| by_ref(init, Change::Combine(update)));
+}
+
+fn combine_handle<R: 'static, S: LoopSet<Updates<R>>>(op: OpEntry<'_>) {
+    op.shape(handle_shape).typed_kernel::<Updates<R>, S>("T", |init, update| {
+        by_handle(init, Change::Combine(update))
     });
 }
 
-fn by_handle(op: OpEntry<'_>, dtypes: Vec<DType>, change: fn(DType) -> Result<Change>) {
-    let constraints = vec![("T", dtypes), ("Tindices", INDEX_TYPES.to_vec())];
-    op.shape(handle_shape).cpu_where(constraints, move |init: &KernelInit<'_>| {
-        let change = change(init.attrs.dtype("T")?)?;
-        let skip_bad = skips_bad_indices(init)?;
-        kernel(move |ctx| scatter(ctx, change, skip_bad))
-    });
+fn by_ref(init: &KernelInit<'_>, change: Change) -> Result<Box<dyn Kernel>> {
+    let skip_bad = skips_bad_indices(init)?;
+    kernel(move |ctx| {
+        scatter(ctx, change, skip_bad)?;
+        ctx.set_output_ref(0, ctx.input_ref(0)?.clone());
+        Ok(())
+    })
+}
+
+fn by_handle(init: &KernelInit<'_>, change: Change) -> Result<Box<dyn Kernel>> {
+    let skip_bad = skips_bad_indices(init)?;
+    kernel(move |ctx| scatter(ctx, change, skip_bad))
 }
 
 /// Whether attr `bad_indices_policy` wants indices outside of the variable skipped.

@@ -1,6 +1,6 @@
 //! Assignments to a strided slice of a variable.
 
-use tfcore_base::{DType, Numbers, Result, TypeSet, invalid};
+use tfcore_base::{Result, invalid};
 use tfcore_framework::geometry::{
     SliceMasks, SliceSpec, StridedDim, StridedView, check_slice_operands,
 };
@@ -9,32 +9,19 @@ use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, kernel, shape_fn
 use tfcore_tensor::{PartialShape, Shape, Tensor};
 
 pub(crate) fn register(r: &mut Registry) {
-    let dtypes = [
-        Numbers::dtypes(),
-        vec![DType::BOOL, DType::STRING, DType::RESOURCE, DType::VARIANT],
-        vec![DType::QINT8, DType::QUINT8, DType::QINT32],
-        vec![DType::FLOAT8_E5M2, DType::FLOAT8_E4M3FN],
-    ]
-    .concat();
-
     // `StridedSliceAssign(ref: Ref(T), begin: Index, end: Index, strides: Index, value: T; masks) -> output_ref:
     // Ref(T)`, `ref[begin:end:strides] = value`.
-    r.op("StridedSliceAssign").shape(shape_fns::unchanged).cpu_for("T", &dtypes, |init| {
+    r.op("StridedSliceAssign").shape(shape_fns::unchanged).cpu(|init| {
         let masks = SliceMasks::from_attrs(init.attrs)?;
         kernel(move |ctx| {
             assign(ctx, masks)?;
-            let variable = ctx.input_ref(0)?.clone();
-            ctx.set_output_ref(0, variable);
+            ctx.set_output_ref(0, ctx.input_ref(0)?.clone());
             Ok(())
         })
     });
 
     // `ResourceStridedSliceAssign(ref: resource, begin: Index, end: Index, strides: Index, value: T; masks)`.
-    r.op("ResourceStridedSliceAssign").shape(shape_fns::no_outputs).cpu_for(
-        "T",
-        &dtypes,
-        assign_resource,
-    );
+    r.op("ResourceStridedSliceAssign").shape(shape_fns::no_outputs).cpu(assign_resource);
 }
 
 fn assign_resource(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {

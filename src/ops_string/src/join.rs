@@ -42,24 +42,23 @@ fn join(ctx: &mut OpContext<'_>, separator: &[u8]) -> Result<()> {
             "Input shapes do not match: {shape} vs. {input}"
         );
     }
-    let mut out = ctx.allocate_output(0, shape)?;
     let inputs = (0..ctx.num_inputs())
         .map(|index| ctx.input_slice::<TString>(index))
         .collect::<Result<Vec<_>>>()?;
-    let mut joined = Vec::new();
-    for (position, out) in out.as_mut_slice::<TString>()?.iter_mut().enumerate() {
-        joined.clear();
-        for (index, input) in inputs.iter().enumerate() {
-            if index > 0 {
-                joined.extend_from_slice(separator);
+    ctx.produce(0, shape, |out| {
+        let mut joined = Vec::new();
+        for (position, out) in out.typed::<TString>().iter_mut().enumerate() {
+            joined.clear();
+            for (index, input) in inputs.iter().enumerate() {
+                if index > 0 {
+                    joined.extend_from_slice(separator);
+                }
+                let at = if input.len() == 1 { 0 } else { position };
+                joined.extend_from_slice(input[at].as_bytes());
             }
-            let at = if input.len() == 1 { 0 } else { position };
-            joined.extend_from_slice(input[at].as_bytes());
+            out.assign(&joined);
         }
-        out.assign(&joined);
-    }
-    ctx.set_output(0, out);
-    Ok(())
+    })
 }
 
 #[cfg(test)]

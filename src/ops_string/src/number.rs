@@ -4,10 +4,10 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use tfcore_base::{
-    BFloat16, Complex64, Complex128, DType, Elem, Half, Make, Pick, Result, TypeSet, internal,
+    BFloat16, Complex64, Complex128, DType, Elem, Half, LoopFor, Result, TypedLoop, internal,
     invalid, require,
 };
-use tfcore_framework::{Kernel, KernelInit, Registry, kernel, shape_fns};
+use tfcore_framework::{Kernel, KernelInit, OpContext, Registry, kernel, shape_fns};
 use tfcore_tensor::{Elems, ElemsMut, TString, Variant};
 
 use crate::format::{Notation, Spec};
@@ -22,11 +22,9 @@ pub(crate) fn register(r: &mut Registry) {
     // and `fill`.
     r.op("AsString").shape(shape_fns::unchanged).cpu(as_string_kernel);
     // `StringToNumber(string_tensor: string) -> output: out_type`.
-    r.op("StringToNumber").shape(shape_fns::unchanged).cpu_for(
-        "out_type",
-        &ParsedTypes::dtypes(),
-        to_number_kernel,
-    );
+    r.op("StringToNumber")
+        .shape(shape_fns::unchanged)
+        .typed::<Parsing, ParsedTypes>("out_type", to_number);
 }
 
 fn as_string_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
@@ -66,10 +64,9 @@ fn as_string_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     };
     kernel(move |ctx| {
         let input = ctx.input(0)?;
-        let mut out = ctx.allocate_output(0, input.shape().clone())?;
-        write_all(&spec, notation, input.elems(), out.as_mut_slice()?)?;
-        ctx.set_output(0, out);
-        Ok(())
+        ctx.try_produce(0, input.shape().clone(), |out| {
+            write_all(&spec, notation, input.elems(), out.typed())
+        })
     })
 }
 
@@ -121,7 +118,7 @@ fn integer(spec: &Spec, value: &impl Display) -> Vec<u8> {
 /// Parses strings into numbers.
 type Parse = fn(&[TString], ElemsMut<'_>) -> Result<()>;
 
-struct ParseAs;
+struct Parsing;
 
 /// A type that strings can be turned into.
 trait Parsed: FromStr {
@@ -148,20 +145,22 @@ impl Parsed for f64 {
     }
 }
 
-impl<T: Elem + Parsed> Make<T, Parse> for ParseAs {
-    fn make() -> Parse {
-        |texts, out| {
-            for (out, text) in out.typed::<T>().iter_mut().zip(texts) {
-                *out = parse(text.as_bytes()).ok_or_else(|| {
-                    invalid!(
-                        "StringToNumberOp could not correctly convert string: {}",
-                        String::from_utf8_lossy(text.as_bytes())
-                    )
-                })?;
-            }
-            Ok(())
+impl TypedLoop for Parsing {
+    type Loop = Parse;
+}
+
+impl<T: Elem + Parsed> LoopFor<T> for Parsing {
+    const LOOP: Parse = |texts, out| {
+        for (out, text) in out.typed::<T>().iter_mut().zip(texts) {
+            *out = parse(text.as_bytes()).ok_or_else(|| {
+                invalid!(
+                    "StringToNumberOp could not correctly convert string: {}",
+                    String::from_utf8_lossy(text.as_bytes())
+                )
+            })?;
         }
-    }
+        Ok(())
+    };
 }
 
 /// A number with white space around it.
@@ -197,17 +196,10 @@ fn parse_hex(text: &str) -> Option<f64> {
     Some(sign * value * 2f64.powi(exponent))
 }
 
-fn to_number_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
-    let dtype = init.output_dtypes[0];
-    let parse = <ParsedTypes as Pick<ParseAs, Parse>>::pick(dtype)
-        .ok_or_else(|| internal!("StringToNumber has no kernel for type {dtype}"))?;
-    kernel(move |ctx| {
-        let shape = ctx.input(0)?.shape().clone();
-        let mut out = ctx.allocate_output(0, shape)?;
-        parse(ctx.input_slice::<TString>(0)?, out.elems_mut()?)?;
-        ctx.set_output(0, out);
-        Ok(())
-    })
+fn to_number(ctx: &mut OpContext<'_>, parse: Parse) -> Result<()> {
+    let shape = ctx.input(0)?.shape().clone();
+    let texts = ctx.input_slice::<TString>(0)?;
+    ctx.try_produce(0, shape, |out| parse(texts, out))
 }
 
 #[cfg(test)]

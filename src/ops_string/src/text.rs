@@ -30,15 +30,14 @@ pub(crate) fn begins_char(byte: u8) -> bool {
 fn length_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     let counts_chars = init.attrs.str("unit")? == "UTF8_CHAR";
     kernel(move |ctx| {
-        let shape = ctx.input(0)?.shape().clone();
-        let mut out = ctx.allocate_output(0, shape)?;
-        let input = ctx.input_slice::<TString>(0)?;
-        for (out, text) in out.as_mut_slice::<i32>()?.iter_mut().zip(input) {
-            let len = if counts_chars { count_chars(text.as_bytes()) } else { text.len() };
-            *out = i32::try_from(len).map_err(|_| invalid!("A string of {len} is too long"))?;
-        }
-        ctx.set_output(0, out);
-        Ok(())
+        let texts = ctx.input_slice::<TString>(0)?;
+        ctx.try_produce(0, ctx.input(0)?.shape().clone(), |out| {
+            for (out, text) in out.typed::<i32>().iter_mut().zip(texts) {
+                let len = if counts_chars { count_chars(text.as_bytes()) } else { text.len() };
+                *out = i32::try_from(len).map_err(|_| invalid!("A string of {len} is too long"))?;
+            }
+            Ok(())
+        })
     })
 }
 
@@ -55,17 +54,15 @@ fn case_kernel(
         }
     };
     kernel(move |ctx| {
-        let shape = ctx.input(0)?.shape().clone();
-        let mut out = ctx.allocate_output(0, shape)?;
-        let input = ctx.input_slice::<TString>(0)?;
-        for (out, text) in out.as_mut_slice::<TString>()?.iter_mut().zip(input) {
-            if is_unicode {
-                out.assign(unicode(&String::from_utf8_lossy(text.as_bytes())).as_bytes());
-            } else {
-                out.assign(&ascii(text.as_bytes()));
+        let texts = ctx.input_slice::<TString>(0)?;
+        ctx.produce(0, ctx.input(0)?.shape().clone(), |out| {
+            for (out, text) in out.typed::<TString>().iter_mut().zip(texts) {
+                if is_unicode {
+                    out.assign(unicode(&String::from_utf8_lossy(text.as_bytes())).as_bytes());
+                } else {
+                    out.assign(&ascii(text.as_bytes()));
+                }
             }
-        }
-        ctx.set_output(0, out);
-        Ok(())
+        })
     })
 }

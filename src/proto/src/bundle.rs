@@ -1,8 +1,9 @@
-//! Records of a checkpoint index (tensor bundle).
+//! Records of checkpoints: of the index of a tensor bundle, and of the tables of version 1.
 
+use bytes::Bytes;
 use prost::Message;
 
-use crate::{TensorShapeProto, TensorSliceProto, VersionDef};
+use crate::{TensorProto, TensorShapeProto, TensorSliceProto, VersionDef};
 
 /// The record under the empty key.
 #[derive(Clone, PartialEq, Message)]
@@ -41,4 +42,46 @@ pub struct BundleEntryProto {
     /// Not empty if the tensor is stored in slices under keys of their own.
     #[prost(message, repeated, tag = "7")]
     pub slices: Vec<TensorSliceProto>,
+}
+
+/// A record of a version 1 checkpoint: the first one describes all tensors, the others hold a slice each.
+#[derive(Clone, PartialEq, Message)]
+pub struct SavedTensorSlices {
+    #[prost(message, optional, tag = "1")]
+    pub meta: Option<SavedTensorSliceMeta>,
+    #[prost(message, optional, tag = "2")]
+    pub data: Option<SavedSlice>,
+}
+
+/// The tensors of a file.
+#[derive(Clone, PartialEq, Message)]
+pub struct SavedTensorSliceMeta {
+    #[prost(message, repeated, tag = "1")]
+    pub tensor: Vec<SavedSliceMeta>,
+    #[prost(message, optional, tag = "2")]
+    pub versions: Option<VersionDef>,
+}
+
+/// A tensor and the slices of it that a file holds.
+#[derive(Clone, PartialEq, Message)]
+pub struct SavedSliceMeta {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub name: Bytes,
+    #[prost(message, optional, tag = "2")]
+    pub shape: Option<TensorShapeProto>,
+    #[prost(int32, tag = "3")]
+    pub dtype: i32,
+    #[prost(message, repeated, tag = "4")]
+    pub slice: Vec<TensorSliceProto>,
+}
+
+/// The values of a slice, without dtype and shape.
+#[derive(Clone, PartialEq, Message)]
+pub struct SavedSlice {
+    #[prost(bytes = "bytes", tag = "1")]
+    pub name: Bytes,
+    #[prost(message, optional, tag = "2")]
+    pub slice: Option<TensorSliceProto>,
+    #[prost(message, optional, tag = "3")]
+    pub data: Option<TensorProto>,
 }

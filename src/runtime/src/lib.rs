@@ -1,46 +1,43 @@
-//! The runtime: sessions, and how a request becomes a plan and a plan becomes values.
+//! The runtime: sessions, and how plans become values. The crate `plan` makes the plans.
 //!
 //! Everything that can be decided once is decided when a plan is made; a run looks nothing up by name.
 #![forbid(unsafe_code)]
 
-mod config;
-mod control;
-mod cost;
-mod dataflow;
-mod device;
-mod executor;
-mod flow;
-mod frames;
-mod functions;
-mod lanes;
-mod life;
-mod lift;
-#[cfg(test)]
-mod loop_tests;
-mod map;
-mod mutated;
-mod named;
-mod oom;
-mod parallel;
-mod partial;
-mod partition;
-mod place;
-mod plan;
-mod planner;
-mod prune;
-mod queue;
-mod repeat;
-mod report;
-mod retval;
-mod scalars;
-mod session;
-mod trace;
-mod unread;
+/// Running plans: gears, and what nodes with plans of their own do.
+mod run {
+    pub(crate) mod call;
+    pub(crate) mod condition;
+    pub(crate) mod control;
+    pub(crate) mod engine;
+    pub(crate) mod exec;
+    pub(crate) mod flow;
+    #[cfg(test)]
+    mod loop_tests;
+    pub(crate) mod map;
+    pub(crate) mod node;
+    pub(crate) mod parallel;
+    pub(crate) mod queue;
+    pub(crate) mod repeat;
+    pub(crate) mod scalars;
+    pub(crate) mod straight;
+    #[cfg(test)]
+    mod testing;
+}
 
-pub use config::SessionConfig;
-pub use control::Inputs;
-pub use device::DeviceInfo;
-pub use life::reset;
-pub use named::{NamedRequest, NamedSession};
-pub use partial::{Announcement, Named};
+/// What is noted of runs, and what clients are told of it.
+mod trace {
+    pub(crate) mod cost;
+    pub(crate) mod oom;
+    pub(crate) mod record;
+    pub(crate) mod report;
+}
+
+mod session;
+
+pub use run::exec::Inputs;
+pub use session::config::SessionConfig;
+pub use session::device::DeviceInfo;
+pub use session::life::reset;
+pub use session::named::{NamedRequest, NamedSession};
+pub use session::partial::{Announcement, Named};
 pub use session::{Outcome, Request, Session};

@@ -1,12 +1,13 @@
-//! `Buffer`: the memory behind tensors, and `BufferPool`, which hands freed memory out again.
+//! `Buffer`: the memory behind tensors.
 
-use std::alloc::{self, Layout};
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use tfcore_base::{DType, Elem, Result, resource_exhausted};
 
+use crate::memory::Block;
+use crate::pool::{self, BufferPool, class_size};
 use crate::share::MAX_SMALL;
 use crate::{ResourceHandle, TString, Variant};
 
@@ -27,8 +28,8 @@ pub struct Buffer {
 }
 
 enum Owner {
-    /// Our own block. It goes back to the pool, if there is one.
-    Heap { capacity: usize, pool: Option<Arc<BufferPool>>, elements: Option<Elements> },
+    /// Our own block, present until the drop. It goes back to the pool, if there is one.
+    Heap { block: Option<Block>, pool: Option<Arc<BufferPool>>, elements: Option<Elements> },
     /// A client's block, given back through its deallocator.
     Client { deallocator: Option<Deallocator>, arg: *mut c_void },
     /// Bytes that were read from outside; kept for their `Drop`.
@@ -61,17 +62,20 @@ impl Buffer {
             .filter(|&len| len <= isize::MAX as usize / 2)
             .ok_or_else(out_of_memory)?;
         let capacity = class_size(len);
-        // A recycled byte may be no valid `bool`, and is no valid handle.
-        let is_pooled = dtype.is_plain() && dtype != DType::BOOL && capacity > MAX_SMALL;
+        // A recycled byte is no valid handle.
+        let is_pooled = dtype.is_plain() && capacity > MAX_SMALL;
         let pool = pool.filter(|_| is_pooled);
-        let data = match pool.and_then(|pool| pool.take(capacity)) {
-            Some(Block(data)) => data,
-            // SAFETY: the layout has a non-zero size.
-            None => unsafe { alloc::alloc_zeroed(layout(capacity)) },
+        let block = match pool.and_then(|pool| pool.take(capacity)) {
+            Some(mut block) => {
+                // A recycled byte may be no valid `bool`.
+                if dtype == DType::BOOL {
+                    block.clear(len);
+                }
+                block
+            }
+            None => pool::allocate(capacity, pool.map(|pool| &**pool)).ok_or_else(out_of_memory)?,
         };
-        if data.is_null() {
-            return Err(out_of_memory());
-        }
+        let data = block.as_ptr();
         let elements = match dtype {
             // SAFETY: the block has room for `count` elements of the dtype.
             DType::STRING => Some(unsafe { fill_default::<TString>(data, count) }),
@@ -81,7 +85,11 @@ impl Buffer {
             DType::VARIANT => Some(unsafe { fill_default::<Variant>(data, count) }),
             _ => None,
         };
-        Ok(Buffer { data, len, owner: Owner::Heap { capacity, pool: pool.cloned(), elements } })
+        Ok(Buffer {
+            data,
+            len,
+            owner: Owner::Heap { block: Some(block), pool: pool.cloned(), elements },
+        })
     }
 
     /// Adopts a client's memory; `deallocator` runs when the last reference is gone.
@@ -119,8 +127,10 @@ impl Buffer {
     #[inline]
     pub(crate) fn small_capacity(&self) -> Option<usize> {
         match self.owner {
-            Owner::Heap { capacity, pool: None, elements: None } if capacity <= MAX_SMALL => {
-                Some(capacity)
+            Owner::Heap { block: Some(ref block), pool: None, elements: None }
+                if block.capacity() <= MAX_SMALL =>
+            {
+                Some(block.capacity())
             }
             _ => None,
         }
@@ -145,10 +155,6 @@ impl Buffer {
     }
 }
 
-fn layout(capacity: usize) -> Layout {
-    Layout::from_size_align(capacity, ALIGNMENT).expect("capacities are below isize::MAX")
-}
-
 /// Fills uninitialised or zeroed memory with empty elements.
 ///
 /// # Safety
@@ -171,15 +177,13 @@ unsafe fn drop_elements<T>(data: *mut u8, count: usize) {
 impl Drop for Buffer {
     fn drop(&mut self) {
         match &mut self.owner {
-            Owner::Heap { capacity, pool, elements } => {
+            Owner::Heap { block, pool, elements } => {
                 if let Some(Elements { count, drop }) = elements {
                     // SAFETY: the block was filled with so many elements of the type that `drop` is for.
                     unsafe { drop(self.data, *count) };
                 }
-                match pool {
-                    Some(pool) => pool.give_back(Block(self.data), *capacity),
-                    // SAFETY: the block was allocated with this layout.
-                    None => unsafe { alloc::dealloc(self.data, layout(*capacity)) },
+                if let (Some(pool), Some(block)) = (pool, block.take()) {
+                    pool.give_back(block);
                 }
             }
             Owner::Client { deallocator: Some(deallocator), arg } => {
@@ -191,90 +195,9 @@ impl Drop for Buffer {
     }
 }
 
-/// Freed blocks, kept by size so that a run touches the pages that the last run has touched:
-/// in memory-bound ops page faults cost more than arithmetic.
-pub struct BufferPool {
-    bins: [Mutex<Vec<Block>>; CLASSES],
-}
-
-impl Default for BufferPool {
-    fn default() -> BufferPool {
-        BufferPool { bins: [const { Mutex::new(Vec::new()) }; CLASSES] }
-    }
-}
-
-/// A block that nobody uses.
-struct Block(*mut u8);
-
-// SAFETY: the pool owns its blocks; a pointer to one exists nowhere else.
-unsafe impl Send for Block {}
-
-/// Four size classes for each power of two up to 2^40.
-const CLASSES: usize = 4 * 41;
-
-/// The size of the class that holds blocks of `len` bytes: at most a quarter larger.
-fn class_size(len: usize) -> usize {
-    let len = len.max(ALIGNMENT);
-    let step = (1usize << (usize::BITS - 1 - len.leading_zeros())) / 4;
-    len.next_multiple_of(step.max(ALIGNMENT / 4)).next_multiple_of(ALIGNMENT)
-}
-
-fn class_of(capacity: usize) -> usize {
-    let log = (usize::BITS - 1 - capacity.leading_zeros()) as usize;
-    (log * 4 + (capacity >> (log - 2) & 3)).min(CLASSES - 1)
-}
-
-impl BufferPool {
-    fn bin(&self, capacity: usize) -> MutexGuard<'_, Vec<Block>> {
-        self.bins[class_of(capacity)].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn take(&self, capacity: usize) -> Option<Block> {
-        // The last class is open-ended; its blocks differ in size and are not kept.
-        self.bin(capacity).pop()
-    }
-
-    fn give_back(&self, block: Block, capacity: usize) {
-        if class_of(capacity) == CLASSES - 1 {
-            // SAFETY: allocated with this layout, and now unused.
-            unsafe { alloc::dealloc(block.0, layout(capacity)) };
-        } else {
-            self.bin(capacity).push(block);
-        }
-    }
-}
-
-impl Drop for BufferPool {
-    fn drop(&mut self) {
-        for (class, bin) in self.bins.iter_mut().enumerate() {
-            let (log, quarter) = (class / 4, class % 4);
-            for block in bin.get_mut().unwrap_or_else(PoisonError::into_inner).drain(..) {
-                let capacity = (4 + quarter) << log >> 2;
-                // SAFETY: every block of a class but the last has the class's size.
-                unsafe { alloc::dealloc(block.0, layout(capacity)) };
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn classes_are_tight_and_reversible() {
-        for len in (0..5000).chain([1 << 20, (1 << 20) + 1, 3 << 21, (1 << 33) + 7]) {
-            let capacity = class_size(len);
-            assert!(capacity >= len && capacity.is_multiple_of(ALIGNMENT));
-            assert!(len < 256 || capacity <= len + len / 4 + ALIGNMENT, "{len} -> {capacity}");
-            assert_eq!(class_size(capacity), capacity, "{len}");
-            // Small buffers are kept by capacity and taken by length.
-            let is_small = capacity <= MAX_SMALL;
-            assert!(!is_small || capacity / ALIGNMENT - 1 == len.saturating_sub(1) / ALIGNMENT);
-            let class = class_of(capacity);
-            assert_eq!((4 + class % 4) << (class / 4) >> 2, capacity, "{len}");
-        }
-    }
 
     #[test]
     fn a_pool_hands_the_same_block_out_again() {

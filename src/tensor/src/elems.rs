@@ -268,6 +268,19 @@ impl<'a> ElemsMut<'a> {
         unsafe { std::slice::from_raw_parts_mut(self.data.cast(), self.len) }
     }
 
+    /// The bytes of plain elements other than `bool`, whose bytes are not all valid.
+    pub fn bytes(self) -> &'a mut [u8] {
+        assert!(
+            self.dtype.is_plain() && self.dtype != DType::BOOL,
+            "only plain elements are bytes, and any bytes plain elements"
+        );
+        if self.len == 0 {
+            return &mut [];
+        }
+        // SAFETY: plain elements are initialised bytes, and any bytes are elements of these dtypes.
+        unsafe { std::slice::from_raw_parts_mut(self.data, self.len * self.dtype.size()) }
+    }
+
     /// Sets every plain element to zero, false or empty.
     pub fn fill_default(self) {
         match self.dtype {

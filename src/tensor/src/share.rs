@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 
 use tfcore_base::{DType, Result};
 
-use crate::buffer::{ALIGNMENT, Buffer, BufferPool};
+use crate::{ALIGNMENT, Buffer, BufferPool};
 
 /// The largest small buffer, in bytes.
 pub(crate) const MAX_SMALL: usize = 4 * ALIGNMENT;

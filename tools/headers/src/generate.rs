@@ -6,6 +6,7 @@ use cbindgen::{
     Builder, Config, DocumentationStyle, FunctionConfig, Language, Layout, RenameRule, Style,
 };
 
+use super::pointers::Plain;
 use super::table::{HEADERS, Header, RENAMED};
 use super::{Headers, Result};
 
@@ -22,8 +23,10 @@ pub(crate) fn generate(root: &Path) -> Result<Headers> {
 
 fn text(root: &Path, header: &Header) -> Result<String> {
     let mut builder = Builder::new().with_config(config(header));
-    for source in header.sources {
-        builder = builder.with_src(root.join("src/capi").join(source));
+    let without_handles = |source: &&str| Plain::new(&root.join("src/capi").join(source));
+    let sources = header.sources.iter().map(without_handles).collect::<Result<Vec<_>>>()?;
+    for source in &sources {
+        builder = builder.with_src(source.path());
     }
     let bindings = builder.generate().map_err(|error| format!("{}: {error}", header.path))?;
     let mut text = Vec::new();
@@ -104,7 +107,7 @@ fn without_safety(text: &str) -> String {
 fn plain(line: &str) -> String {
     match line.trim_start().starts_with("//") || line.starts_with("typedef struct") {
         true => line.into(),
-        false => line.replace("struct TF_", "TF_"),
+        false => line.replace("struct TF_", "TF_").replace("struct SP_", "SP_"),
     }
 }
 

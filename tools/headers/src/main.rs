@@ -3,7 +3,10 @@
 //!     cargo run -p tfcore-headers
 //!     cargo run -p tfcore-headers -- --check
 
+#[cfg(test)]
+mod bindings;
 mod generate;
+mod pointers;
 mod table;
 
 use std::collections::BTreeMap;

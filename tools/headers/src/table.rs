@@ -123,6 +123,9 @@ pub(crate) const HEADERS: &[Header] = &[
             "deprecated_session.rs",
             "device_list.rs",
             "registry.rs",
+            "library.rs",
+            "server.rs",
+            "filesystem_plugin.rs",
         ],
         leave_out: &["tfcore_version"],
         before: include_str!("../parts/c_api.h"),
@@ -132,7 +135,13 @@ pub(crate) const HEADERS: &[Header] = &[
         path: "tensorflow/c/c_api_experimental.h",
         system: &["stddef.h", "stdint.h"],
         includes: &["tensorflow/c/c_api.h"],
-        sources: &["experimental.rs"],
+        sources: &[
+            "experimental.rs",
+            "checkpoint_reader.rs",
+            "xla.rs",
+            "named_queue.rs",
+            "shape_and_type.rs",
+        ],
         ..NONE
     },
     Header {
@@ -147,10 +156,103 @@ pub(crate) const HEADERS: &[Header] = &[
         ..NONE
     },
     Header {
+        path: "tensorflow/c/tf_file_statistics.h",
+        system: &["stdbool.h", "stdint.h"],
+        sources: &["tf_file_statistics.rs"],
+        add: &["TF_FileStatistics"],
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/c/env.h",
+        system: &["stdbool.h", "stddef.h", "stdint.h"],
+        includes: &[
+            "tensorflow/c/c_api_macros.h",
+            "tensorflow/c/tf_file_statistics.h",
+            "tensorflow/c/tf_status.h",
+        ],
+        sources: &["env.rs", "env_files.rs"],
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/c/experimental/filesystem/filesystem_interface.h",
+        system: &["stdbool.h", "stddef.h", "stdint.h"],
+        includes: &[
+            "tensorflow/c/c_api_macros.h",
+            "tensorflow/c/tf_file_statistics.h",
+            "tensorflow/c/tf_status.h",
+        ],
+        before: include_str!("../parts/filesystem_interface.h"),
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/c/experimental/stream_executor/stream_executor.h",
+        system: &["stddef.h", "stdint.h"],
+        includes: &["tensorflow/c/c_api_macros.h", "tensorflow/c/tf_status.h"],
+        before: include_str!("../parts/stream_executor.h"),
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/c/experimental/pluggable_profiler/pluggable_profiler.h",
+        system: &["stddef.h", "stdint.h"],
+        includes: &["tensorflow/c/c_api_macros.h", "tensorflow/c/tf_status.h"],
+        before: include_str!("../parts/pluggable_profiler.h"),
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/core/common_runtime/next_pluggable_device/c/tf_rendezvous_c_api.h",
+        system: &["stdbool.h", "stdint.h"],
+        includes: &[
+            "tensorflow/c/c_api_macros.h",
+            "tensorflow/c/tf_status.h",
+            "tensorflow/c/tf_tensor.h",
+        ],
+        before: include_str!("../parts/tf_rendezvous_c_api.h"),
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/c/kernels.h",
+        system: &["stdbool.h", "stddef.h", "stdint.h"],
+        includes: &[
+            "tensorflow/c/c_api.h",
+            "tensorflow/c/experimental/stream_executor/stream_executor.h",
+            "tensorflow/core/common_runtime/next_pluggable_device/c/tf_rendezvous_c_api.h",
+        ],
+        sources: &["kernel_builder.rs", "kernel_construction.rs", "kernel_context.rs"],
+        before: include_str!("../parts/kernels.h"),
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/c/kernels_experimental.h",
+        includes: &["tensorflow/c/kernels.h"],
+        sources: &["kernel_variables.rs"],
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/c/experimental/grappler/grappler.h",
+        system: &["stddef.h", "stdint.h"],
+        includes: &["tensorflow/c/c_api.h"],
+        sources: &["grappler.rs"],
+        leave_out: &["TF_GrapplerItem"],
+        before: include_str!("../parts/grappler.h"),
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/c/experimental/next_pluggable_device/c_api.h",
+        includes: &["tensorflow/c/kernels.h", "tensorflow/c/kernels_experimental.h"],
+        sources: &["next_pluggable_device.rs"],
+        ..NONE
+    },
+    Header {
         path: "tfcore.h",
         includes: &[
             "tensorflow/c/c_api.h",
             "tensorflow/c/c_api_experimental.h",
+            "tensorflow/c/env.h",
+            "tensorflow/c/experimental/filesystem/filesystem_interface.h",
+            "tensorflow/c/experimental/grappler/grappler.h",
+            "tensorflow/c/experimental/next_pluggable_device/c_api.h",
+            "tensorflow/c/experimental/pluggable_profiler/pluggable_profiler.h",
+            "tensorflow/c/kernels_experimental.h",
             "tensorflow/c/ops.h",
         ],
         sources: &["version.rs"],

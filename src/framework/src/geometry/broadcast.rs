@@ -108,6 +108,21 @@ impl Broadcast {
         *self.dims.last().expect("there is always a dimension")
     }
 
+    /// Where both operands of each element of the output begin, if their elements are blocks of `sizes` elements.
+    pub fn offsets(&self, sizes: [usize; 2]) -> [Vec<usize>; 2] {
+        let count = self.output().count();
+        let mut offsets = [Vec::with_capacity(count), Vec::with_capacity(count)];
+        let len = self.run_len();
+        for index in 0..count / len.max(1) {
+            let run = self.run(index);
+            for k in [0, 1] {
+                let step = usize::from(self.advances()[k]);
+                offsets[k].extend((0..len).map(|i| (run.operands[k] + i * step) * sizes[k]));
+            }
+        }
+        offsets
+    }
+
     /// Run number `index`, in order of the output.
     pub fn run(&self, index: usize) -> Run {
         let outer = &self.dims[..self.dims.len() - 1];

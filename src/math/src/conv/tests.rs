@@ -166,7 +166,7 @@ fn check_all<T: Copy + Send + PartialEq>(
 
 #[test]
 fn convolutions() {
-    fn functions<T: Widen + MatmulElem>() -> Functions<T> {
+    fn functions<T: ConvElem>() -> Functions<T> {
         Functions {
             forward: conv2d,
             backprop_input: conv2d_backprop_input,
@@ -182,7 +182,7 @@ fn convolutions() {
 
 #[test]
 fn depthwise_convolutions() {
-    fn functions<T: Widen>() -> Functions<T> {
+    fn functions<T: ConvElem>() -> Functions<T> {
         Functions {
             forward: depthwise_conv2d,
             backprop_input: depthwise_conv2d_backprop_input,
@@ -199,4 +199,27 @@ fn depthwise_convolutions() {
 #[should_panic(expected = "lengths")]
 fn short_slices_are_refused() {
     conv2d(Parallel::SERIAL, &geometries()[0], &[0.0f32; 3], &[0.0; 18], &mut [0.0; 240]);
+}
+
+#[test]
+fn padding_meets_an_infinite_filter_as_zeros() {
+    // 3x4 ones; TensorFlow's values.
+    let g = geometry([1, 3, 4, 1], [3, 3, 1], [1, 1], [1, 1], [1, 1], [3, 4], 1);
+    let (ones, mut filter) = (vec![1.0f32; 12], vec![0.0f32; 9]);
+    filter[0] = f32::INFINITY;
+    let is_padded = |i: usize| i < 4 || i.is_multiple_of(4);
+    for forward in [conv2d::<f32>, depthwise_conv2d::<f32>] {
+        let mut out = vec![0.0; 12];
+        forward(Parallel::SERIAL, &g, &ones, &filter, &mut out);
+        for (i, v) in out.iter().enumerate() {
+            assert!(if is_padded(i) { v.is_nan() } else { *v == f32::INFINITY }, "{i}: {v}");
+        }
+    }
+    let mut out = vec![0.0; 12];
+    conv2d_backprop_input(Parallel::SERIAL, &g, &filter, &ones, &mut out);
+    let expected = |i: usize| if i >= 8 || i % 4 == 3 { 0.0 } else { f32::INFINITY };
+    assert!(out.iter().enumerate().all(|(i, &v)| v == expected(i)), "{out:?}");
+    depthwise_conv2d_backprop_input(Parallel::SERIAL, &g, &filter, &ones, &mut out);
+    let padded = |i: usize| i >= 8 || i % 4 == 3;
+    assert!(out.iter().enumerate().all(|(i, v)| v.is_nan() == padded(i)), "{out:?}");
 }

@@ -1,10 +1,18 @@
 //! Every element type and every path against the definition of a product.
 
+use half::{bf16, f16};
+use num_complex::Complex;
+
 use super::*;
 use crate::pool::Pool;
 
 /// Shapes that reach the vector paths, panel edges, empty extents and more than one thread's worth.
-const SHAPES: [[usize; 3]; 16] = [
+const SHAPES: [[usize; 3]; 21] = [
+    [2, 261, 33],
+    [29, 131, 70],
+    [1030, 40, 9],
+    [6, 7, 5003],
+    [64, 64, 300],
     [0, 3, 2],
     [3, 0, 2],
     [3, 2, 0],
@@ -230,18 +238,82 @@ fn overlapping_results_are_refused() {
 }
 
 #[test]
-fn grids_tile_the_result() {
+fn blocks_tile_the_result() {
     let pool = Pool::new(7);
     for (m, n) in [(1, 4000), (4000, 1), (100, 100), (17, 5000), (1000, 333)] {
-        let hits = std::sync::Mutex::new(vec![0u8; m * n]);
-        for_each_block(Parallel::new(&pool), Size { m, n, k: 1000 }, &|row, col, size| {
-            let mut hits = hits.lock().unwrap();
-            for i in row..row + size.m {
-                for j in col..col + size.n {
-                    hits[i * n + j] += 1;
-                }
-            }
-        });
-        assert!(hits.into_inner().unwrap().iter().all(|&h| h == 1), "[{m}, {n}]");
+        let (a, b, k) = (vec![1.0f32; m * 100], vec![1.0f32; n * 100], 100);
+        let mut c = vec![1.0; m * n];
+        let (ra, rb) = (MatRef::new(&a, k, 1), MatRef::new(&b, n, 1));
+        matmul(Parallel::new(&pool), m, n, k, ra, rb, MatMut::new(&mut c, n, 1), true);
+        assert!(c.iter().all(|&v| v == 101.0), "[{m}, {n}]");
     }
+}
+
+fn check_epilogue<T: PackElem<Sum = f32> + PartialEq>(from: impl Fn(f32) -> T) {
+    let pool = Pool::new(3);
+    for [m, n, k] in SHAPES {
+        let a: Vec<T> = numbers(m * k, 1).iter().map(|&v| from(v as f32)).collect();
+        let b: Vec<T> = numbers(k * n, 2).iter().map(|&v| from(v as f32)).collect();
+        let plain = |c: &mut [T]| {
+            let (ra, rb) = (MatRef::new(&a, k, 1), MatRef::new(&b, n, 1));
+            matmul(Parallel::SERIAL, m, n, k, ra, rb, MatMut::new(c, n, 1), false);
+        };
+        let floats = |len, seed| numbers(len, seed).iter().map(|&v| v as f32).collect::<Vec<_>>();
+        let (scale, bias, residual) = (floats(n, 3), floats(n, 4), floats(m * n, 5));
+        let double = |run: &mut [f32]| run.iter_mut().for_each(|v| *v *= 2.0);
+        let sums = {
+            // The sums themselves are tested above.
+            let (wide_a, wide_b) = (floats(m * k, 1), floats(k * n, 2));
+            let mut c = vec![0.0; m * n];
+            let (ra, rb) = (MatRef::new(&wide_a, k, 1), MatRef::new(&wide_b, n, 1));
+            matmul(Parallel::SERIAL, m, n, k, ra, rb, MatMut::new(&mut c, n, 1), false);
+            c
+        };
+        let functions: [(Activation<f32>, fn(f32) -> f32); 4] = [
+            (Activation::None, |v| v),
+            (Activation::Relu, |v| v.max(0.0)),
+            (Activation::LeakyRelu(0.5), |v| if v > 0.0 { v } else { v * 0.5 }),
+            (Activation::Each(&double), |v| v * 2.0),
+        ];
+        for (activation, function) in functions {
+            let epilogue = Epilogue {
+                scale: Some(&scale),
+                bias: Some(&bias),
+                residual: Some(MatRef::new(&residual, n, 1)),
+                activation,
+            };
+            let expected: Vec<T> = (0..m * n)
+                .map(|i| from(function(sums[i] * scale[i % n] + bias[i % n] + residual[i])))
+                .collect();
+            let par = Parallel::new(&pool);
+            let packed = Packed::new(par, k, n, MatRef::new(&b, n, 1));
+            let ra = MatRef::new(&a, k, 1);
+            let mut c = vec![T::ZERO; m * n];
+            product(par, m, ra, &packed, MatMut::new(&mut c, n, 1), &epilogue);
+            assert!(c == expected, "packed [{m}, {n}, {k}]");
+            c.fill(T::ZERO);
+            let rb = MatRef::new(&b, n, 1);
+            matmul_with(par, m, n, k, ra, rb, MatMut::new(&mut c, n, 1), &epilogue);
+            assert!(c == expected, "[{m}, {n}, {k}]");
+        }
+        let mut c = vec![T::ZERO; m * n];
+        plain(&mut c);
+        let expected: Vec<T> = sums.iter().map(|&v| from(v)).collect();
+        assert!(c == expected, "[{m}, {n}, {k}] without an epilogue");
+    }
+}
+
+#[test]
+fn epilogues_and_packed_operands() {
+    check_epilogue(|v| v);
+    check_epilogue(bf16::from_f32);
+    check_epilogue(f16::from_f32);
+}
+
+#[test]
+fn relu_keeps_not_a_number() {
+    let mut run = [f32::NAN, -1.0, 7.0, f32::INFINITY];
+    Epilogue { activation: Activation::Relu6, ..Epilogue::default() }.apply(0, 0, &mut run);
+    assert!(run[0].is_nan());
+    assert_eq!(run[1..], [0.0, 6.0, 6.0]);
 }

@@ -1,11 +1,11 @@
 //! The loops of accumulators.
 
-use tfcore_base::{DType, Elem, Half, Make, Pick, Result, internal};
+use tfcore_base::{DType, Elem, Half, LoopFor, LoopSet, Result, TypedLoop, internal};
 use tfcore_math::isa::vectorize;
 use tfcore_tensor::{Elems, ElemsMut};
 
 /// The types of gradients.
-pub(crate) type Gradients = (Half, f32, f64);
+type Gradients = (Half, f32, f64);
 
 /// The loops for one dtype.
 #[derive(Clone, Copy)]
@@ -20,17 +20,19 @@ impl Loops {
     /// # Errors
     /// `Internal` if gradients cannot have the dtype: the kernel is registered for more than it can do.
     pub(crate) fn of(dtype: DType) -> Result<Loops> {
-        <Gradients as Pick<Form, Loops>>::pick(dtype)
+        <Gradients as LoopSet<Sums>>::loop_for(dtype)
             .ok_or_else(|| internal!("No gradients of type {dtype}"))
     }
 }
 
-struct Form;
+struct Sums;
 
-impl<T: Elem + Gradient> Make<T, Loops> for Form {
-    fn make() -> Loops {
-        Loops { add: add::<T>, divide: divide::<T> }
-    }
+impl TypedLoop for Sums {
+    type Loop = Loops;
+}
+
+impl<T: Elem + Gradient> LoopFor<T> for Sums {
+    const LOOP: Loops = Loops { add: add::<T>, divide: divide::<T> };
 }
 
 trait Gradient: Copy {

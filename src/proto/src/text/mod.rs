@@ -1,7 +1,7 @@
 //! The text format of protobuf: `node { name: "a" op: "NoOp" }`.
 //!
 //! [`decode`] reads and [`encode`] writes any message that has a table of fields in `schema.rs`: graphs and all that is
-//! in them, and API definitions. The text becomes the message's bytes, and those go through prost as if they had come
+//! in them, SavedModels, and API definitions. The text becomes the message's bytes, and those go through prost as if they had come
 //! from a file; or the other way around. So there is one description of each message besides prost's, and a test
 //! compares the two.
 //!
@@ -9,6 +9,7 @@
 //! extensions, `Any`, groups, and strings that are no UTF-8.
 
 mod reader;
+mod saved_model_schema;
 mod schema;
 mod token;
 mod writer;
@@ -42,6 +43,10 @@ pub fn decode<M: TextMessage>(text: &[u8]) -> Result<M> {
 /// The text of a message, for people to read: each field on a line of its own.
 pub fn encode<M: TextMessage>(message: &M) -> String {
     writer::to_text(&message.encode_to_vec(), M::TYPE.0)
+}
+
+impl TextMessage for SavedModel {
+    const TYPE: Described = Described(&saved_model_schema::SAVED_MODEL);
 }
 
 macro_rules! text_messages {

@@ -45,24 +45,29 @@ pub(super) struct EnumType {
     pub(super) name_of: fn(i32) -> Option<String>,
 }
 
-const fn one(number: u32, name: &'static str, value: Value) -> Field {
+pub(super) const fn one(number: u32, name: &'static str, value: Value) -> Field {
     Field { name, number, value, repeated: false, is_map: false, oneof: None }
 }
 
-const fn many(number: u32, name: &'static str, value: Value) -> Field {
+pub(super) const fn many(number: u32, name: &'static str, value: Value) -> Field {
     Field { repeated: true, ..one(number, name, value) }
 }
 
-const fn map(number: u32, name: &'static str, entry: &'static Type) -> Field {
+pub(super) const fn map(number: u32, name: &'static str, entry: &'static Type) -> Field {
     Field { is_map: true, ..many(number, name, Value::Message(entry)) }
 }
 
-const fn one_of(group: &'static str, number: u32, name: &'static str, value: Value) -> Field {
+pub(super) const fn one_of(
+    group: &'static str,
+    number: u32,
+    name: &'static str,
+    value: Value,
+) -> Field {
     Field { oneof: Some(group), ..one(number, name, value) }
 }
 
 /// `DT_FLOAT`
-static DATA_TYPE: EnumType = EnumType {
+pub(super) static DATA_TYPE: EnumType = EnumType {
     number_of: |name| match name {
         "DT_INVALID" => Some(0),
         _ if name.starts_with("DT_") => DType::from_name(name).map(DType::to_i32),
@@ -124,11 +129,11 @@ const FULL_TYPE_IDS: &[(&str, i32)] = &[
     ("TFT_LEGACY_VARIANT", 10203),
 ];
 
-fn number_in(names: &[(&str, i32)], name: &str) -> Option<i32> {
+pub(super) fn number_in(names: &[(&str, i32)], name: &str) -> Option<i32> {
     names.iter().find(|(known, _)| *known == name).map(|&(_, number)| number)
 }
 
-fn name_in(names: &[(&str, i32)], number: i32) -> Option<String> {
+pub(super) fn name_in(names: &[(&str, i32)], number: i32) -> Option<String> {
     names.iter().find(|&&(_, known)| known == number).map(|(name, _)| name.to_string())
 }
 

@@ -236,6 +236,9 @@ fn the_tables_are_those_of_the_messages() {
     let mut known = BTreeSet::new();
     walk::<ApiDefs>(ApiDefs::TYPE.0, &|wire| wire, &mut known);
     assert!(known.contains("tensorflow.ApiDef.Endpoint"), "{known:?}");
+    let mut known = BTreeSet::new();
+    walk::<SavedModel>(SavedModel::TYPE.0, &|wire| wire, &mut known);
+    assert!(known.contains("tensorflow.TensorInfo.CooSparse"), "{known:?}");
 }
 
 #[test]
