@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 use std::ptr;
 
 use tfcore_base::{Result, invalid};
-use tfcore_runtime::DeviceInfo;
+use tfcore_runtime::Device;
 
 use super::deprecated_session::TF_DeprecatedSession;
 use super::handle::{Boxed, In, Owned, Ref, Status, guard, to_int};
@@ -12,13 +12,13 @@ use super::session::TF_Session;
 
 /// The devices of a session.
 pub struct TF_DeviceList {
-    devices: Vec<DeviceInfo>,
+    devices: Vec<Device>,
 }
 
 impl Boxed for TF_DeviceList {}
 
 impl TF_DeviceList {
-    fn device(&self, index: c_int) -> Result<&DeviceInfo> {
+    fn device(&self, index: c_int) -> Result<&Device> {
         let device = usize::try_from(index).ok().and_then(|index| self.devices.get(index));
         device.ok_or_else(|| invalid!("index out of bounds"))
     }
@@ -67,7 +67,7 @@ pub extern "C" fn TF_DeviceListName(
     index: c_int,
     status: Status,
 ) -> *const c_char {
-    guard(status, ptr::null(), || Ok(list.get("list")?.device(index)?.name.as_ptr()))
+    guard(status, ptr::null(), || Ok(list.get("list")?.device(index)?.c_name.as_ptr()))
 }
 
 /// Returns the type of a device, such as "CPU", which lives as long as the list; null on error.

@@ -12,6 +12,7 @@ mod context;
 mod convert;
 mod elementwise;
 mod forward;
+mod functions;
 pub mod geometry;
 mod gradient;
 mod gradient_ops;
@@ -56,6 +57,7 @@ pub use cancellation::{Cancellation, CancellationToken};
 pub use context::{InputSlot, OpContext};
 pub use elementwise::{Binary, BinaryKernel, BinaryLoops, Unary, UnaryKernel, UnaryLoops};
 pub use forward::Forward;
+pub use functions::{Callable, Caller, FunctionLookup};
 pub use gradient::{
     Gradient, GradientBuilder, GradientContext, GradientFn, GradientNode, GradientScope, Gradients,
     NodeRequest, Operand, Output,

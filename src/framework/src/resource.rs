@@ -140,6 +140,12 @@ impl ResourceManager {
         let resources = self.containers.write().remove(container_name(container));
         drop(resources);
     }
+
+    /// Drops all resources of all containers.
+    pub fn clear_all(&self) {
+        let containers = std::mem::take(&mut *self.containers.write());
+        drop(containers);
+    }
 }
 
 /// The resources that end with a step, by name and type. A step without any pays nothing for it.

@@ -3,11 +3,12 @@
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use tfcore_base::{Result, already_exists, not_found};
+use tfcore_base::{Result, already_exists, failed_precondition, not_found};
 use tfcore_files::Files;
 use tfcore_tensor::BufferPool;
 
 use crate::cancellation::Cancellation;
+use crate::functions::FunctionLookup;
 use crate::rendezvous::Rendezvous;
 use crate::resource::{Resource, ResourceManager, StepContainer, downcast};
 use crate::value::Value;
@@ -30,6 +31,10 @@ pub struct Step {
     pub files: Arc<Files>,
     /// The step on the session's first device, if this is its part on another one.
     pub first: Option<Arc<Step>>,
+    /// The functions that kernels may call; `None` where an op is run by itself.
+    pub functions: Option<Arc<dyn FunctionLookup>>,
+    /// So many calls of functions by kernels are nested around the step.
+    pub depth: u32,
 }
 
 impl Step {
@@ -42,6 +47,15 @@ impl Step {
 }
 
 impl Step {
+    /// The functions that kernels may call.
+    ///
+    /// # Errors
+    /// `FailedPrecondition` where there are none, which a session rules out.
+    pub fn functions(&self) -> Result<&Arc<dyn FunctionLookup>> {
+        let functions = self.functions.as_ref();
+        functions.ok_or_else(|| failed_precondition!("No function library is available here"))
+    }
+
     /// The name of the step's container, as handles and messages show it.
     pub fn container_name(&self) -> String {
         format!("__per_step_{}", self.id)

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, RwLock};
-use tfcore_base::Result;
+use tfcore_base::{Result, not_found};
 use tfcore_framework::{Attrs, Registry, Role};
 use tfcore_graph::{FunctionBody, FunctionLibrary, Node, NodeId, OutputRef};
 use tfcore_proto::Message;
@@ -105,6 +105,17 @@ impl Functions {
             .entry((key, site.clone()))
             .or_insert_with(|| Arc::new(Function::new(name, attrs, site, is_gradient)));
         instance.clone()
+    }
+
+    /// The function `name` for calls with `attrs` at `site`.
+    ///
+    /// # Errors
+    /// `NotFound` if there is none.
+    pub fn named(&self, name: &str, attrs: &Attrs, site: CallSite) -> Result<Arc<Function>> {
+        match self.contains(name) {
+            true => Ok(self.instance(name, attrs, site, false)),
+            false => Err(not_found!("Function {name} is not defined.")),
+        }
     }
 
     /// The plan of a function's body, made if need be.

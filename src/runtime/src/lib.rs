@@ -32,11 +32,13 @@ mod trace {
     pub(crate) mod report;
 }
 
+mod environment;
 mod session;
 
+pub use environment::Environment;
+pub use environment::config::SessionConfig;
+pub use environment::device::Device;
 pub use run::exec::Inputs;
-pub use session::config::SessionConfig;
-pub use session::device::DeviceInfo;
 pub use session::life::reset;
 pub use session::named::{NamedRequest, NamedSession};
 pub use session::partial::{Announcement, Named};

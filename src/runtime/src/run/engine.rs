@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use tfcore_base::{Code, Result};
+use tfcore_base::Result;
 use tfcore_framework::{Outputs, Value};
 use tfcore_plan::plan::{Control, Gear, Plan, PlanNode};
 use tfcore_plan::retval;
 
-use crate::run::exec::{Engine, Exec, Inputs, Run, fetched, timed_out};
+use crate::run::exec::{Engine, Exec, Inputs, Run, fetched};
 use crate::run::{control, flow, parallel, straight};
 
 /// From this many nanoseconds a node on average, sharing nodes out pays for handing them over.
@@ -40,13 +40,7 @@ impl Engine for Gears {
 /// # Errors
 /// The first failing node's error, with its name.
 pub(crate) fn run(plan: &Arc<Plan>, feeds: Inputs, run: &Arc<Run>) -> Result<Outputs> {
-    let mut results =
-        run_plan(plan, feeds, Exec::new(run)).map_err(|error| match run.cause.get() {
-            // It arose between nodes, wherever it was noticed.
-            _ if error.code() == Code::DeadlineExceeded && run.is_late() => timed_out(),
-            Some(cause) if error.code() == Code::Cancelled => cause.clone(),
-            _ => error,
-        })?;
+    let mut results = run_plan(plan, feeds, Exec::new(run)).map_err(|error| run.cause_of(error))?;
     let mut is_missing = false;
     for value in results.iter_mut().filter(|value| !matches!(value, Value::Tensor(_))) {
         match fetched(value.clone()) {
@@ -88,6 +82,7 @@ fn note_time(node_nanos: &AtomicU64, start: Instant, nodes: usize) {
 mod tests {
     use super::*;
     use parking_lot::Mutex;
+    use tfcore_base::Code;
     use tfcore_graph::{Graph, OutputRef};
     use tfcore_math::pool::Pool;
     use tfcore_plan::testing::{add, plan_of, registry, vector};

@@ -85,6 +85,16 @@ impl Run {
             && Arc::get_mut(&mut self.step).is_some_and(Step::is_untouched)
     }
 
+    /// What a run that ended with `error` reports: for what its end made fail, the error that ended it.
+    pub(crate) fn cause_of(&self, error: Error) -> Error {
+        match self.cause.get() {
+            // It arose between nodes, wherever it was noticed.
+            _ if error.code() == Code::DeadlineExceeded && self.is_late() => timed_out(),
+            Some(cause) if error.code() == Code::Cancelled => cause.clone(),
+            _ => error,
+        }
+    }
+
     /// Whether its time is over.
     pub(crate) fn is_late(&self) -> bool {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
@@ -123,6 +133,11 @@ pub(crate) struct Exec<'r> {
 impl<'r> Exec<'r> {
     pub(crate) fn new(run: &'r Arc<Run>) -> Exec<'r> {
         Exec { run, scope: Scope::STEP }
+    }
+
+    /// The view of a function that a kernel calls, around which there are so many calls already.
+    pub(crate) fn called_by_kernel(run: &'r Arc<Run>, depth: u32) -> Exec<'r> {
+        Exec { run, scope: Scope { depth, within: Within::Call } }
     }
 
     /// The view from a part of the plan.
@@ -174,7 +189,7 @@ impl<'r> Exec<'r> {
     /// The view of a function that is called.
     pub(crate) fn deeper(self, callee: &Function) -> Result<Exec<'r>> {
         let Scope { depth, .. } = self.scope;
-        if depth == MAX_DEPTH {
+        if depth >= MAX_DEPTH {
             return Err(resource_exhausted!(
                 "Calls are nested deeper than {MAX_DEPTH}, at function '{}'",
                 callee.name

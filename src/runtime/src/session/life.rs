@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use tfcore_base::{Result, cancelled, invalid};
 use tfcore_framework::{Cancellation, ResourceManager};
 
+use crate::environment::Environment;
 use crate::session::partial::PartialRuns;
 
 /// The sessions that have not been deleted.
@@ -35,7 +36,7 @@ impl Life {
     /// # Errors
     /// `InvalidArgument` for a negative version, and if another session serves the same.
     pub(crate) fn begin(
-        resources: Vec<Arc<ResourceManager>>,
+        environment: &Environment,
         metadata: Option<Metadata>,
     ) -> Result<Arc<Life>> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -44,7 +45,7 @@ impl Life {
         }
         let life = Arc::new(Life {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
-            resources,
+            resources: environment.devices.iter().map(|d| d.resources.clone()).collect(),
             cancellation: Arc::default(),
             partial_runs: PartialRuns::default(),
             metadata: Mutex::new(metadata),
@@ -116,11 +117,15 @@ pub fn reset(containers: &[String]) {
 
 #[cfg(test)]
 mod tests {
+    use tfcore_plan::testing::registry;
+
     use super::*;
+    use crate::environment::config::SessionConfig;
 
     #[test]
     fn a_name_and_version_is_served_once() {
-        let begin = |version| Life::begin(Vec::new(), Some(("life test".to_string(), version)));
+        let environment = Environment::new(registry(), &SessionConfig::default()).unwrap();
+        let begin = |version| Life::begin(&environment, Some(("life test".to_string(), version)));
         let first = begin(3).unwrap();
         assert!(begin(3).err().unwrap().message().contains("same name and version"));
         begin(4).unwrap().close();

@@ -1,7 +1,5 @@
 //! `Session`: a graph's nodes taken in for running, their state, and the plans made so far.
 
-pub(crate) mod config;
-pub(crate) mod device;
 pub(crate) mod life;
 pub(crate) mod mutated;
 pub(crate) mod named;
@@ -9,26 +7,25 @@ pub(crate) mod partial;
 mod recent;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use tfcore_base::{DType, Result, invalid, not_found, out_of_range};
-use tfcore_framework::{
-    Cancellation, Outputs, Registry, Rendezvous, ResourceManager, Step, StepContainer, Value,
-};
+use tfcore_base::{DType, Result, invalid, out_of_range};
+use tfcore_framework::{Caller, Outputs, Registry, Value};
 use tfcore_graph::{Graph, Node, NodeId, OutputRef, SINK, SOURCE, is_valid_node_name};
 use tfcore_math::denormals::FlushDenormals;
 use tfcore_math::pool::Pool;
 use tfcore_proto as proto;
-use tfcore_tensor::{BufferPool, Tensor};
+use tfcore_tensor::Tensor;
 
-use crate::run::engine::{self, Gears};
+use crate::environment::config::SessionConfig;
+use crate::environment::device::Device;
+use crate::environment::{Environment, new_steps};
+use crate::run::engine;
 use crate::run::exec::Inputs;
 use crate::run::exec::Run;
-use crate::session::config::SessionConfig;
-use crate::session::device::{DeviceInfo, OtherDevice};
 use crate::session::life::Life;
 use crate::session::mutated::check_nodes;
 use crate::session::partial::{Announcement, check_names};
@@ -37,13 +34,11 @@ use crate::trace::oom;
 use crate::trace::record::Trace;
 use crate::trace::report::{self, Report, describe_feeds};
 use tfcore_plan::context::PassContext;
-use tfcore_plan::functions::Functions;
 use tfcore_plan::graph::{PlanGraph, Source};
 use tfcore_plan::lanes::Lanes;
-use tfcore_plan::options::PassOptions;
 use tfcore_plan::partition::{Partition, partition_graphs};
 use tfcore_plan::passes::prune::prune;
-use tfcore_plan::place::{Placement, Placer};
+use tfcore_plan::place::Placement;
 use tfcore_plan::plan::{Kernels, Plan};
 use tfcore_plan::planner::{plan, plan_partial};
 use tfcore_plan::retval::{Retval, positions};
@@ -117,27 +112,17 @@ impl Outcome {
 
 /// Runs parts of a graph, and keeps the state of its variables.
 pub struct Session {
-    registry: Arc<Registry>,
+    environment: Arc<Environment>,
     nodes: RwLock<Arc<Vec<Arc<Node>>>>,
     /// Of all `nodes`, and maybe of some that are about to be taken in.
     placement: RwLock<Arc<Placement>>,
     /// Of all `nodes`, and maybe of some that are about to be taken in.
     shapes: RwLock<Arc<Shapes>>,
-    options: PassOptions,
     versions: RwLock<proto::VersionDef>,
     plans: Recent<Signature, Plan>,
     kept: Lanes<Kept>,
     kernels: Kernels,
-    functions: Arc<Functions>,
-    resources: Arc<ResourceManager>,
-    buffers: Arc<BufferPool>,
-    /// At least one; `None` for one thread.
-    pools: Vec<Option<Arc<Pool>>>,
-    devices: Vec<DeviceInfo>,
     config: SessionConfig,
-    device: Arc<str>,
-    /// The devices after the first one.
-    others: Vec<OtherDevice>,
     life: Arc<Life>,
     /// Held while nodes are taken in.
     extending: Mutex<()>,
@@ -174,9 +159,6 @@ impl Signature {
     }
 }
 
-/// Step numbers are unique in the process: rendezvous and step containers are named after them.
-static NEXT_STEP: AtomicI64 = AtomicI64::new(1);
-
 /// Threads take so many step numbers at a time.
 const STEPS_AT_A_TIME: i64 = 64;
 
@@ -198,7 +180,7 @@ impl Kept {
         deadline: Option<Instant>,
     ) -> Arc<Run> {
         let step = self.steps.next().unwrap_or_else(|| {
-            let first = NEXT_STEP.fetch_add(STEPS_AT_A_TIME, Ordering::Relaxed);
+            let first = new_steps(STEPS_AT_A_TIME);
             self.steps = first + 1..first + STEPS_AT_A_TIME;
             first
         });
@@ -223,45 +205,46 @@ impl Kept {
 }
 
 impl Session {
+    /// A session in an environment of its own.
+    ///
     /// # Errors
-    /// `NotFound` without any device; `InvalidArgument` if there is a session of the same name and version.
+    /// As [`Environment::new`] and [`Session::in_environment`].
     pub fn new(registry: Arc<Registry>, config: &SessionConfig) -> Result<Session> {
-        let devices: Vec<DeviceInfo> = (0..config.cpu_devices).map(DeviceInfo::cpu).collect();
-        let Some(first) = devices.first() else {
-            return Err(not_found!("No CPU devices are available in this process"));
-        };
-        let names = devices.iter().map(DeviceInfo::name_str);
-        let placer = Placer::new(names, config.soft_placement, config.log_placement);
-        let resources: Arc<ResourceManager> = Arc::default();
-        let others: Vec<OtherDevice> = devices[1..].iter().map(OtherDevice::new).collect();
-        let mut all_resources = vec![resources.clone()];
-        all_resources.extend(others.iter().map(|device| device.resources().clone()));
-        let options = config.pass_options();
+        Session::in_environment(Environment::new(registry, config)?, config)
+    }
+
+    /// A session whose variables, functions, threads and memory are those of `environment`.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is a session of the same name and version.
+    pub fn in_environment(
+        environment: Arc<Environment>,
+        config: &SessionConfig,
+    ) -> Result<Session> {
+        let life = Life::begin(&environment, config.metadata.clone())?;
+        environment.enter();
         Ok(Session {
-            functions: Arc::new(Functions::new(registry.clone(), placer, options.clone())),
-            registry,
+            environment,
             nodes: RwLock::default(),
             placement: RwLock::default(),
             shapes: RwLock::default(),
-            options: options.clone(),
             versions: RwLock::default(),
             plans: Recent::new(MAX_PLANNED_NODES),
             kept: Lanes::default(),
             kernels: Mutex::default(),
-            life: Life::begin(all_resources, config.metadata.clone())?,
-            resources,
-            buffers: BufferPool::new(),
-            pools: config.pools(),
-            device: first.name_str().into(),
-            others,
-            devices,
+            life,
             config: config.clone(),
             extending: Mutex::new(()),
         })
     }
 
-    pub fn devices(&self) -> &[DeviceInfo] {
-        &self.devices
+    /// What the session is made of besides its graph.
+    pub fn environment(&self) -> &Arc<Environment> {
+        &self.environment
+    }
+
+    pub fn devices(&self) -> &[Device] {
+        &self.environment.devices
     }
 
     /// Whether the session has not been closed.
@@ -278,7 +261,7 @@ impl Session {
     /// `InvalidArgument` for a node that no GraphDef could hold, and for one that has no place; then none is taken in.
     /// `Cancelled` for new nodes after the session has been closed.
     pub fn extend(&self, graph: &Graph) -> Result<()> {
-        self.functions.set_library(graph.library());
+        self.environment.functions.set_library(graph.library());
         if self.nodes.read().len() == graph.num_ids() {
             return Ok(());
         }
@@ -302,7 +285,8 @@ impl Session {
         if graph.is_mutated() {
             check_nodes(&nodes, known)?;
         }
-        let placement = self.functions.placer().place(&nodes, known, &self.placement.read())?;
+        let placement =
+            self.environment.functions.placer().place(&nodes, known, &self.placement.read())?;
         *self.placement.write() = Arc::new(placement);
         Arc::make_mut(&mut self.shapes.write()).extend(graph);
         *self.versions.write() = graph.versions_to_proto();
@@ -331,7 +315,7 @@ impl Session {
             _ => self.plan(&signature, |nodes| check_request(nodes, &signature))?,
         };
         check_dtypes(&plan, &values, || describe(&self.nodes.read(), &signature.feeds))?;
-        let pool = self.pool(pool)?;
+        let pool = self.environment.pool(pool)?;
         let timeout = timeout.or(self.config.timeout);
         let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let is_measured = self.config.build_cost_model > 0
@@ -346,9 +330,10 @@ impl Session {
             let _flush = FlushDenormals::new();
             engine::run(&plan, values, &run)
         };
-        self.buffers.end_run();
-        let values =
-            values.map_err(|error| oom::explain(error, run.trace.as_deref(), &self.devices))?;
+        self.environment.buffers.end_run();
+        let values = values.map_err(|error| {
+            oom::explain(error, run.trace.as_deref(), &self.environment.devices)
+        })?;
         let mut outcome = Outcome { values, ..Outcome::default() };
         if fed.is_some() || request.partition_graphs {
             outcome.partition_graphs =
@@ -356,7 +341,7 @@ impl Session {
         }
         if let (Some(trace), Some(fed)) = (&run.trace, fed) {
             let nodes = self.nodes.read().clone();
-            let report = Report::new(&self.devices, &nodes, &outcome.partition_graphs);
+            let report = Report::new(&self.environment.devices, &nodes, &outcome.partition_graphs);
             let done = report.by_device(trace.take(), &fed);
             outcome.cost_graph = is_measured.then(|| report.cost_graph(&done));
             outcome.step_stats = Some(report::step_stats(done));
@@ -382,7 +367,7 @@ impl Session {
         let (placement, shapes) = (self.placement.read().clone(), self.shapes.read().clone());
         let mut graph = PlanGraph::new(signature.source(&nodes, &placement, &shapes));
         prune(&mut graph)?;
-        let devices: Vec<&str> = self.devices.iter().map(DeviceInfo::name_str).collect();
+        let devices: Vec<&str> = self.environment.devices.iter().map(Device::name).collect();
         Ok(partition_graphs(&Partition {
             graph: &graph,
             devices: &devices,
@@ -407,9 +392,9 @@ impl Session {
             is_traced: false,
         };
         let plan = self.plan(&signature, |_| Ok(()))?;
-        let step = NEXT_STEP.fetch_add(1, Ordering::Relaxed);
+        let step = new_steps(1);
         let call_deadlines = self.config.timeout.map(|_| Mutex::default());
-        let run = Run { call_deadlines, ..self.new_run(step, self.pool(0)?) };
+        let run = Run { call_deadlines, ..self.new_run(step, self.environment.pool(0)?) };
         let run = Arc::new(run);
         self.life.partial_runs.begin(&announced.key(), nodes, &plan, &run, feeds, fetches)
     }
@@ -429,43 +414,14 @@ impl Session {
         let deadline = self.config.timeout.and_then(|limit| Instant::now().checked_add(limit));
         let _flush = FlushDenormals::new();
         let outcome = self.life.partial_runs.proceed(handle, feeds, fetches, deadline);
-        self.buffers.end_run();
+        self.environment.buffers.end_run();
         outcome
     }
 
-    fn pool(&self, index: i32) -> Result<&Option<Arc<Pool>>> {
-        match usize::try_from(index) {
-            Ok(index) if index < self.pools.len() => Ok(&self.pools[index]),
-            _ if index == -1 => Ok(&None),
-            _ => Err(invalid!("Invalid inter_op_thread_pool: {index}")),
-        }
-    }
-
-    /// A run without a trace or a time limit.
+    /// A run that ends with the session.
     fn new_run(&self, id: i64, pool: &Option<Arc<Pool>>) -> Run {
-        let step = Arc::new(Step {
-            id,
-            resources: self.resources.clone(),
-            buffers: self.buffers.clone(),
-            device: self.device.clone(),
-            cancellation: Arc::new(Cancellation::child_of(&self.life.cancellation)),
-            // Not `..Step::default()`, which would make a pool and a manager to throw them away.
-            container: StepContainer::default(),
-            rendezvous: Rendezvous::default(),
-            files: self.registry.files().clone(),
-            first: None,
-        });
-        Run {
-            others: self.others.iter().map(|device| device.part_of(&step)).collect(),
-            step,
-            pool: pool.clone(),
-            trace: None,
-            deadline: None,
-            call_deadlines: None,
-            functions: self.functions.clone(),
-            engine: &Gears,
-            cause: OnceLock::new(),
-        }
+        let cancellation = self.life.cancellation.clone();
+        self.environment.new_run(id, pool, &Caller { cancellation, depth: 0 })
     }
 
     /// The plan for a request, made if need be.
@@ -482,15 +438,15 @@ impl Session {
         self.config.check_executor()?;
         let (placement, shapes) = (self.placement.read().clone(), self.shapes.read().clone());
         let source = signature.source(&nodes, &placement, &shapes);
-        let without_fold = signature.is_traced.then(|| self.options.without("fold"));
+        let without_fold = signature.is_traced.then(|| self.environment.options.without("fold"));
         let context = PassContext {
-            registry: &self.registry,
-            functions: &*self.functions,
-            placer: self.functions.placer(),
+            registry: &self.environment.registry,
+            functions: &*self.environment.functions,
+            placer: self.environment.functions.placer(),
             kernels: &self.kernels,
             callers: &[],
             in_function: false,
-            options: without_fold.as_ref().unwrap_or(&self.options),
+            options: without_fold.as_ref().unwrap_or(&self.environment.options),
         };
         let mut plan = with_stack(|| {
             if signature.is_partial {
@@ -565,8 +521,7 @@ impl Drop for Session {
     /// Partial runs that nobody ends hold on to what they wait for.
     fn drop(&mut self) {
         self.life.close();
-        // Tensors of the client may hold on to the pool for long.
-        self.buffers.close();
+        self.environment.leave();
     }
 }
 

@@ -11,7 +11,7 @@ use tfcore_graph::{Graph, ImportOptions, NodeId, OutputRef, TensorRef};
 use tfcore_proto as proto;
 use tfcore_tensor::Tensor;
 
-use crate::session::config::SessionConfig;
+use crate::environment::config::SessionConfig;
 use crate::session::partial::{Announcement, Named, check_names};
 use crate::session::{Outcome, Request, Session};
 

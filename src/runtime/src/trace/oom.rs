@@ -2,7 +2,7 @@
 
 use tfcore_base::{Code, Error};
 
-use crate::session::device::DeviceInfo;
+use crate::environment::device::Device;
 use crate::trace::record::Trace;
 
 /// Of a run that is not traced.
@@ -12,7 +12,7 @@ const HINT: &str = "\nHint: If you want to see a list of allocated tensors when 
 
 /// Adds to `ResourceExhausted` what was in use, if the run was traced, else how to find that out: after each node that the
 /// message names, as in the reference every frame adds it. Other errors stay as they are.
-pub(crate) fn explain(error: Error, trace: Option<&Trace>, devices: &[DeviceInfo]) -> Error {
+pub(crate) fn explain(error: Error, trace: Option<&Trace>, devices: &[Device]) -> Error {
     if error.code() != Code::ResourceExhausted {
         return error;
     }

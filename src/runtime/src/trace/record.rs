@@ -11,7 +11,7 @@ use tfcore_graph::Name;
 use tfcore_proto as proto;
 use tfcore_tensor::{PartialShape, Tensor, Watch};
 
-use crate::session::device::DeviceInfo;
+use crate::environment::device::Device;
 use tfcore_plan::plan::PlanNode;
 
 /// The name of the memory that all tensors are in.
@@ -140,7 +140,7 @@ impl Trace {
 
     /// What was in use of the memory that nodes have taken, when there was not enough: for each device the largest buffers and
     /// the nodes that made them.
-    pub(crate) fn usage(&self, devices: &[DeviceInfo]) -> String {
+    pub(crate) fn usage(&self, devices: &[Device]) -> String {
         let seen = self.seen.lock();
         let mut text = String::new();
         for (number, device) in (0u16..).zip(devices) {
@@ -152,7 +152,7 @@ impl Trace {
             live.sort_by_key(|&(bytes, node)| (Reverse(bytes), node));
             text.push_str(&format!(
                 "\nCurrent usage from device: {}, allocator: {ALLOCATOR}\n",
-                device.name_str()
+                device.name()
             ));
             let total: i64 = live.iter().map(|(bytes, _)| bytes).sum();
             let mut left = total;

@@ -10,7 +10,7 @@ use tfcore_graph::{Node, OutputRef, parse_tensor};
 use tfcore_proto as proto;
 use tfcore_tensor::Tensor;
 
-use crate::session::device::DeviceInfo;
+use crate::environment::device::Device;
 use crate::trace::record::{Ran, Recorded, describe};
 use tfcore_plan::retval::positions;
 
@@ -19,7 +19,7 @@ pub(crate) const SOURCE: &str = "_SOURCE";
 
 /// The nodes that a run was asked for.
 pub(crate) struct Report<'r> {
-    devices: &'r [DeviceInfo],
+    devices: &'r [Device],
     /// What the devices ran; attrs do not matter.
     pub(crate) graphs: &'r [proto::GraphDef],
     /// The session's nodes by name.
@@ -50,7 +50,7 @@ pub(crate) fn describe_feeds(nodes: &[Arc<Node>], feeds: &[OutputRef], values: &
 impl<'r> Report<'r> {
     /// A report on `graphs`, which say what each of the devices runs of `nodes`.
     pub(crate) fn new(
-        devices: &'r [DeviceInfo],
+        devices: &'r [Device],
         nodes: &'r [Arc<Node>],
         graphs: &'r [proto::GraphDef],
     ) -> Report<'r> {
@@ -77,7 +77,7 @@ impl<'r> Report<'r> {
         nodes.into_iter().for_each(|ran| by_device[usize::from(ran.device)].push(ran));
         let mut all = Vec::with_capacity(self.graphs.len());
         for ((number, device), mut ran) in (0..).zip(self.devices).zip(by_device) {
-            let device = device.name_str();
+            let device = device.name();
             let graph = self.graphs.iter().find(|graph| runs_on(graph, device));
             let nodes = graph.map_or(&[][..], |graph| &graph.node);
             if nodes.is_empty() && ran.is_empty() {

@@ -1,4 +1,4 @@
-//! The devices of a session, as clients list them.
+//! The devices of an environment, and what clients are told of them.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::CString;
@@ -10,51 +10,40 @@ use tfcore_framework::{Rendezvous, ResourceManager, Step, StepContainer};
 /// Bytes of memory that the reference reports for a CPU device, whatever the machine has.
 const CPU_MEMORY: i64 = 256 << 20;
 
-/// A device as `TF_SessionListDevices` describes it.
-#[derive(Debug, Clone)]
-pub struct DeviceInfo {
+/// A device, with the resources that live on it.
+#[derive(Clone)]
+pub struct Device {
+    pub(crate) name: Arc<str>,
     /// `/job:localhost/replica:0/task:0/device:CPU:0`
-    pub name: CString,
+    pub c_name: CString,
     /// `CPU` or `GPU`
     pub type_name: CString,
     pub memory_limit: i64,
-    /// A number that is new for each session, so that two are never taken for one.
+    /// A number that is new for each environment, so that two devices are never taken for one.
     pub incarnation: u64,
+    pub(crate) resources: Arc<ResourceManager>,
 }
 
-impl DeviceInfo {
+impl Device {
     /// CPU number `index`.
-    pub(crate) fn cpu(index: usize) -> DeviceInfo {
-        DeviceInfo {
-            name: c_string(format!("/job:localhost/replica:0/task:0/device:CPU:{index}")),
+    pub(crate) fn cpu(index: usize) -> Device {
+        let name = format!("/job:localhost/replica:0/task:0/device:CPU:{index}");
+        Device {
+            name: name.as_str().into(),
+            c_name: c_string(name),
             type_name: c_string("CPU".to_string()),
             memory_limit: CPU_MEMORY,
             incarnation: random_number(),
+            resources: Arc::default(),
         }
     }
 
-    /// The name as text.
-    pub fn name_str(&self) -> &str {
-        self.name.to_str().expect("device names are ASCII")
-    }
-}
-
-/// What a session has of a device besides its first.
-pub(crate) struct OtherDevice {
-    name: Arc<str>,
-    resources: Arc<ResourceManager>,
-}
-
-impl OtherDevice {
-    pub(crate) fn new(device: &DeviceInfo) -> OtherDevice {
-        OtherDevice { name: device.name_str().into(), resources: Arc::default() }
+    /// The full name.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
-    pub(crate) fn resources(&self) -> &Arc<ResourceManager> {
-        &self.resources
-    }
-
-    /// The part of a step that runs here.
+    /// The part of a step that runs here, where `first` is the part on the first device.
     pub(crate) fn part_of(&self, first: &Arc<Step>) -> Arc<Step> {
         Arc::new(Step {
             id: first.id,
@@ -66,6 +55,8 @@ impl OtherDevice {
             container: StepContainer::default(),
             rendezvous: Rendezvous::default(),
             files: first.files.clone(),
+            functions: first.functions.clone(),
+            depth: first.depth,
         })
     }
 }
