@@ -11,7 +11,7 @@ use tfcore_framework::Value;
 use tfcore_graph::{Graph, NodeId, OutputRef};
 use tfcore_models::{LoadOptions, load};
 use tfcore_proto as proto;
-use tfcore_runtime::{Inputs, Outcome, Request, Session, SessionConfig};
+use tfcore_runtime::{GraphSession, Inputs, Outcome, Request, Session, SessionConfig};
 use tfcore_tensor::Tensor;
 
 use super::checkpoint_reader::path;
@@ -36,7 +36,7 @@ pub struct TF_Session {
     graph: Arc<SharedGraph>,
     /// What the client has of the graph.
     _handle: Arc<TF_Graph>,
-    session: Session,
+    session: Box<dyn GraphSession>,
     taken: Arc<Taken>,
     /// Off once the client has extended the session itself.
     extends_itself: AtomicBool,
@@ -91,8 +91,8 @@ fn check_address(address: &str) -> Result<()> {
 }
 
 impl TF_Session {
-    pub(crate) fn session(&self) -> &Session {
-        &self.session
+    pub(crate) fn session(&self) -> &dyn GraphSession {
+        &*self.session
     }
 
     /// The node of an operation, if the session has taken it in. One of another graph stands for the node of its name, as sessions
@@ -180,7 +180,7 @@ pub extern "C" fn TF_NewSession(
     guard(status, ptr::null_mut(), || {
         let graph = TF_Graph::share(graph, "graph")?;
         let config = opts.get("opts")?.config()?;
-        let session = Session::new(ops::registry().clone(), &config)?;
+        let session = Box::new(Session::new(ops::registry().clone(), &config)?);
         let taken = Arc::new(Taken::default());
         graph.shared.lock().add_session(Arc::downgrade(&taken));
         Ok(TF_Session {
@@ -236,7 +236,7 @@ pub extern "C" fn TF_LoadSessionFromSavedModel(
         Ok(TF_Session {
             graph: graph.shared.clone(),
             _handle: graph,
-            session: model.session,
+            session: Box::new(model.session),
             taken,
             extends_itself: AtomicBool::new(true),
         }

@@ -39,6 +39,7 @@ pub use environment::Environment;
 pub use environment::config::SessionConfig;
 pub use environment::device::Device;
 pub use run::exec::Inputs;
+pub use session::graph_session::GraphSession;
 pub use session::life::reset;
 pub use session::named::{NamedRequest, NamedSession};
 pub use session::partial::{Announcement, Named};

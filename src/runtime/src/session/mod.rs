@@ -1,5 +1,6 @@
 //! `Session`: a graph's nodes taken in for running, their state, and the plans made so far.
 
+pub(crate) mod graph_session;
 pub(crate) mod life;
 pub(crate) mod mutated;
 pub(crate) mod named;
