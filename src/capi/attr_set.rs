@@ -169,7 +169,11 @@ pub extern "C" fn TF_SetAttrString(
 }
 
 /// The byte strings of an array of pointers and one of lengths.
-fn byte_strings(values: &Array<Bytes>, lengths: Array<usize>, num: c_int) -> Result<Vec<&[u8]>> {
+pub(crate) fn byte_strings(
+    values: &Array<Bytes>,
+    lengths: Array<usize>,
+    num: c_int,
+) -> Result<Vec<&[u8]>> {
     let num = count(num, "num_values")?;
     let (values, lengths) = (values.get(num, "values")?, lengths.get(num, "lengths")?);
     let pairs = values.iter().zip(lengths);
@@ -195,7 +199,7 @@ pub extern "C" fn TF_SetAttrInt(desc: Mut<TF_OperationDescription>, attr_name: C
 }
 
 /// A list attr from an array.
-fn list<T: Copy, V>(
+pub(crate) fn list<T: Copy, V>(
     values: Array<T>,
     num: c_int,
     convert: impl Fn(T) -> Result<V>,
@@ -389,7 +393,7 @@ pub extern "C" fn TF_SetAttrTensor(
 }
 
 /// The tensor for an attribute: a copy of memory that the client may change.
-fn kept(value: &TF_Tensor) -> Result<tfcore_tensor::Tensor> {
+pub(crate) fn kept(value: &TF_Tensor) -> Result<tfcore_tensor::Tensor> {
     value.tensor()?.deep_copy()
 }
 

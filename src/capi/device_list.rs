@@ -18,6 +18,10 @@ pub struct TF_DeviceList {
 impl Boxed for TF_DeviceList {}
 
 impl TF_DeviceList {
+    pub(crate) fn new(devices: &[Device]) -> TF_DeviceList {
+        TF_DeviceList { devices: devices.to_vec() }
+    }
+
     fn device(&self, index: c_int) -> Result<&Device> {
         let device = usize::try_from(index).ok().and_then(|index| self.devices.get(index));
         device.ok_or_else(|| invalid!("index out of bounds"))
@@ -31,8 +35,7 @@ pub extern "C" fn TF_SessionListDevices(
     status: Status,
 ) -> *mut TF_DeviceList {
     guard(status, ptr::null_mut(), || {
-        let devices = session.get("session")?.session().devices().to_vec();
-        Ok(TF_DeviceList { devices }.hand_out())
+        Ok(TF_DeviceList::new(session.get("session")?.session().devices()).hand_out())
     })
 }
 
@@ -43,8 +46,7 @@ pub extern "C" fn TF_DeprecatedSessionListDevices(
     status: Status,
 ) -> *mut TF_DeviceList {
     guard(status, ptr::null_mut(), || {
-        let devices = session.get("session")?.session().devices().to_vec();
-        Ok(TF_DeviceList { devices }.hand_out())
+        Ok(TF_DeviceList::new(session.get("session")?.session().devices()).hand_out())
     })
 }
 

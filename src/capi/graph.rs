@@ -14,7 +14,7 @@ use tfcore_tensor::PartialShape;
 
 use super::arena::Arena;
 use super::handle::{
-    Array, ArrayMut, CStrIn, Handle, Mut, Owned, Ref, Status, count, guard, quiet, to_int,
+    Array, ArrayMut, CStrIn, Counted, Handle, Mut, Owned, Ref, Status, count, guard, quiet, to_int,
 };
 use super::mutate::{Sessions, Taken};
 use super::tf_buffer::{TF_Buffer, fill, fill_with};
@@ -33,41 +33,22 @@ impl TF_Graph {
     pub(crate) fn new() -> TF_Graph {
         TF_Graph { shared: SharedGraph::new(), pending_loop: None }
     }
+}
 
+impl TF_Graph {
     /// The pointer that the client gets.
     #[expect(clippy::arc_with_non_send_sync, reason = "which threads use it is up to the client")]
-    pub(crate) fn into_raw(self) -> *mut TF_Graph {
-        Arc::into_raw(Arc::new(self)).cast_mut()
-    }
-
-    /// Takes over what the client holds.
-    ///
-    /// # Safety
-    /// `graph` must come from [`TF_Graph::into_raw`], and not have been taken over before.
-    pub(crate) unsafe fn from_raw(graph: *mut TF_Graph) -> Arc<TF_Graph> {
-        // SAFETY: as the caller promises.
-        unsafe { Arc::from_raw(graph) }
-    }
-
-    /// Shares the graph with the client.
-    ///
-    /// # Errors
-    /// `InvalidArgument` naming the argument if it is null.
-    pub(crate) fn share(graph: Ref<TF_Graph>, name: &str) -> Result<Arc<TF_Graph>> {
-        graph.get(name)?;
-        // SAFETY: all graphs that C has come from `into_raw`. The count lies beside what a reference may reach, so that it
-        // takes the pointer; it now has one for the result.
-        Ok(unsafe {
-            Arc::increment_strong_count(graph.as_ptr());
-            Arc::from_raw(graph.as_ptr())
-        })
+    pub(crate) fn hand_out(self) -> *mut TF_Graph {
+        Arc::new(self).hand_out_counted()
     }
 }
+
+impl Counted for TF_Graph {}
 
 impl Handle for TF_Graph {
     unsafe fn free(graph: *mut TF_Graph) {
         // SAFETY: as the caller promises.
-        drop(unsafe { TF_Graph::from_raw(graph) });
+        drop(unsafe { TF_Graph::take_back(graph) });
     }
 }
 
@@ -260,7 +241,7 @@ pub(crate) fn node_in<'a>(oper: &'a TF_Operation, graph: &SharedGraph) -> Result
 /// Returns a new, empty graph.
 #[unsafe(no_mangle)]
 pub extern "C" fn TF_NewGraph() -> *mut TF_Graph {
-    quiet(ptr::null_mut(), || Ok(TF_Graph::new().into_raw()))
+    quiet(ptr::null_mut(), || Ok(TF_Graph::new().hand_out()))
 }
 
 /// Deletes a graph once no session uses it any more; null is allowed.

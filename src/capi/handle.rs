@@ -25,6 +25,7 @@ use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+use std::sync::Arc;
 
 use tfcore_base::{Error, Result, internal, invalid};
 use tfcore_math::fork;
@@ -227,6 +228,51 @@ impl<T: Boxed> Handle for T {
     unsafe fn free(object: *mut T) {
         // SAFETY: made by `hand_out`, as the caller promises.
         drop(unsafe { Box::from_raw(object) });
+    }
+}
+
+/// A handle that lies behind a count: the library, or another handle, holds the object too.
+pub trait Counted: Sized {
+    /// The pointer for C, which holds one count from now on.
+    fn hand_out_counted(self: Arc<Self>) -> *mut Self {
+        Arc::into_raw(self).cast_mut()
+    }
+
+    /// Shares the object with C.
+    ///
+    /// # Errors
+    /// `InvalidArgument` naming the argument if it is null.
+    fn share(object: Ref<Self>, name: &str) -> Result<Arc<Self>> {
+        object.get(name)?;
+        // SAFETY: all objects of the type that C has come from `hand_out_counted`. The count lies beside what a reference may
+        // reach, so that it takes the pointer; it now has one for the result.
+        Ok(unsafe {
+            Arc::increment_strong_count(object.as_ptr());
+            Arc::from_raw(object.as_ptr())
+        })
+    }
+
+    /// Takes back the count that C holds.
+    ///
+    /// # Safety
+    /// `object` must come from `hand_out_counted`, and not have been taken back before.
+    unsafe fn take_back(object: *mut Self) -> Arc<Self> {
+        // SAFETY: as the caller promises.
+        unsafe { Arc::from_raw(object) }
+    }
+}
+
+impl<T: Handle> Owned<T> {
+    /// # Safety
+    /// The contract of `Owned`.
+    pub(crate) unsafe fn new(object: *mut T) -> Owned<T> {
+        Owned(object)
+    }
+
+    /// The object, which is still to be freed; `None` for null.
+    pub(crate) fn opt(&self) -> Option<&T> {
+        // SAFETY: the contract of `Owned`.
+        unsafe { self.0.as_ref() }
     }
 }
 

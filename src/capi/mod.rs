@@ -12,6 +12,7 @@ pub mod checkpoint_reader;
 pub mod deprecated_session;
 pub mod device_list;
 mod dynamic;
+pub mod eager;
 pub mod env;
 pub mod env_files;
 pub mod experimental;

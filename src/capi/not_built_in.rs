@@ -4,6 +4,25 @@ use tfcore_base::{Error, unimplemented_error};
 
 /// Each function with the reason.
 const REASONS: &[(&str, &str)] = &[
+    ("TFE_ContextCheckAlive", SERVERS),
+    ("TFE_ContextSetServerDef", SERVERS),
+    ("TFE_ContextSetServerDefWithTimeout", SERVERS),
+    ("TFE_ContextSetServerDefWithTimeoutAndRetries", SERVERS),
+    ("TFE_ContextUpdateServerDef", SERVERS),
+    ("TFE_ContextUpdateServerDefWithTimeout", SERVERS),
+    ("TFE_CreatePackedTensorHandle", "a tensor lies on one device"),
+    ("TFE_DeleteConfigKeyValue", COORDINATION),
+    ("TFE_GetConfigKeyValue", COORDINATION),
+    ("TFE_InitializeLocalOnlyContext", SERVERS),
+    ("TFE_InsertConfigKeyValue", COORDINATION),
+    ("TFE_NewCustomDeviceTensorHandle", CUSTOM_DEVICES),
+    ("TFE_RegisterCustomDevice", CUSTOM_DEVICES),
+    ("TFE_ReportErrorToCluster", COORDINATION),
+    (
+        "TFE_SetLogicalCpuDevices",
+        "the number of CPU devices is `device_count` of the configuration",
+    ),
+    ("TFE_WaitAtBarrier", COORDINATION),
     ("TF_AddNVariant", VARIANTS),
     ("TF_AllocateTempForVariableInfo", PLUGGABLE_DEVICES),
     ("TF_CoordinationServiceDeleteKeyValue", COORDINATION),
@@ -44,6 +63,7 @@ const REASONS: &[(&str, &str)] = &[
 ];
 
 const COORDINATION: &str = "the coordination service of a cluster is not built in";
+const CUSTOM_DEVICES: &str = "devices of the program are not built in";
 const OPTIMIZERS: &str = "no graph optimizer of a plug-in is called";
 const PJRT: &str = "PJRT is not built in";
 const PLUGGABLE_DEVICES: &str = "devices of plug-ins (stream_executor) are not built in";
@@ -52,7 +72,7 @@ const TEMPORARY_VARIABLES: &str = "kernels of plug-ins make no temporary variabl
 const VARIANTS: &str = "kernels of plug-ins do not see into variants";
 
 /// The error of a function that is listed above.
-pub(super) fn not_built_in(function: &str) -> Error {
+pub(crate) fn not_built_in(function: &str) -> Error {
     let reason = REASONS.iter().find(|(name, _)| *name == function).map(|(_, reason)| *reason);
     debug_assert!(reason.is_some(), "{function} has no reason");
     let reason = reason.unwrap_or("it is not built in");

@@ -17,7 +17,8 @@ use tfcore_tensor::Tensor;
 use super::checkpoint_reader::path;
 use super::graph::{SharedGraph, TF_Graph, TF_Operation, TF_Output};
 use super::handle::{
-    Array, ArrayMut, Boxed, Bytes, CStrIn, In, Mut, Owned, Ref, Status, count, guard, quiet,
+    Array, ArrayMut, Boxed, Bytes, CStrIn, Counted, In, Mut, Owned, Ref, Status, count, guard,
+    quiet,
 };
 use super::mutate::Taken;
 use super::tf_buffer::{TF_Buffer, fill, fill_with};
@@ -178,7 +179,7 @@ pub extern "C" fn TF_NewSession(
     status: Status,
 ) -> *mut TF_Session {
     guard(status, ptr::null_mut(), || {
-        let graph = TF_Graph::share(graph, "graph")?;
+        let graph = Counted::share(graph, "graph")?;
         let config = opts.get("opts")?.config()?;
         let session = Box::new(Session::new(ops::registry().clone(), &config)?);
         let taken = Arc::new(Taken::default());
@@ -210,7 +211,7 @@ pub extern "C" fn TF_LoadSessionFromSavedModel(
     status: Status,
 ) -> *mut TF_Session {
     guard(status, ptr::null_mut(), || {
-        let graph = TF_Graph::share(graph, "graph")?;
+        let graph = Counted::share(graph, "graph")?;
         let config = session_options.get("session_options")?.config()?;
         let directory = path(&export_dir, "export_dir")?;
         let tags = tags.get(count(tags_len, "tags_len")?, "tags")?;

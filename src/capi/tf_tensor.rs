@@ -127,7 +127,7 @@ pub unsafe extern "C" fn TF_NewTensor(
     })
 }
 
-fn shape(dims: Array<i64>, num_dims: c_int) -> Result<Shape> {
+pub(crate) fn shape(dims: Array<i64>, num_dims: c_int) -> Result<Shape> {
     Shape::new(dims.get(count(num_dims, "num_dims")?, "dims")?)
 }
 

@@ -9,7 +9,7 @@ use tfcore_graph::{LoopPart, OutputRef};
 
 use super::function::output_list;
 use super::graph::{SharedGraph, TF_Graph, TF_Output};
-use super::handle::{ArrayMut, CStrIn, In, Ref, Status, guard, quiet};
+use super::handle::{ArrayMut, CStrIn, Counted, In, Ref, Status, guard, quiet};
 use super::operation::NO_OUTPUT;
 
 /// A loop that is being put together. The client builds the condition and the body, starting from their inputs, and
@@ -103,7 +103,7 @@ fn begin(
         ..NOTHING
     };
     cond.pending_loop = Some(pending);
-    let (cond_graph, body_graph) = (cond.into_raw(), body.into_raw());
+    let (cond_graph, body_graph) = (cond.hand_out(), body.hand_out());
     Ok(TF_WhileParams { cond_graph, body_graph, ..params })
 }
 
@@ -188,7 +188,9 @@ unsafe fn take_graphs(params: &TF_WhileParams) -> Option<(Arc<TF_Graph>, Arc<TF_
         return None;
     }
     // SAFETY: made by `begin`, and handed over by the client.
-    Some(unsafe { (TF_Graph::from_raw(params.cond_graph), TF_Graph::from_raw(params.body_graph)) })
+    Some(unsafe {
+        (TF_Graph::take_back(params.cond_graph), TF_Graph::take_back(params.body_graph))
+    })
 }
 
 /// Frees what belongs to `params` without building a loop.

@@ -32,9 +32,14 @@ mod trace {
     pub(crate) mod report;
 }
 
+mod eager;
 mod environment;
 mod session;
 
+pub use eager::executor::Executor;
+pub use eager::handle::TensorHandle;
+pub use eager::request::EagerOp;
+pub use eager::{EagerContext, Policy};
 pub use environment::Environment;
 pub use environment::config::SessionConfig;
 pub use environment::device::Device;
@@ -44,3 +49,4 @@ pub use session::life::reset;
 pub use session::named::{NamedRequest, NamedSession};
 pub use session::partial::{Announcement, Named};
 pub use session::{Outcome, Request, Session};
+pub use tfcore_plan::place::DeviceSpec;

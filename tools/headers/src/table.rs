@@ -17,8 +17,11 @@ pub(crate) struct Header {
 
 /// Rust names with their names in C. A C enum holds any number, a Rust enum does not, so the functions
 /// take a struct around an integer where C passes one.
-pub(crate) const RENAMED: &[(&str, &str)] =
-    &[("TF_DataTypeNumber", "TF_DataType"), ("TF_CodeNumber", "TF_Code")];
+pub(crate) const RENAMED: &[(&str, &str)] = &[
+    ("TF_DataTypeNumber", "TF_DataType"),
+    ("TF_CodeNumber", "TF_Code"),
+    ("TFE_PolicyNumber", "TFE_ContextDevicePlacementPolicy"),
+];
 
 const NONE: Header = Header {
     path: "",
@@ -145,6 +148,37 @@ pub(crate) const HEADERS: &[Header] = &[
         ..NONE
     },
     Header {
+        path: "tensorflow/c/eager/c_api.h",
+        system: &["stddef.h", "stdint.h"],
+        includes: &["tensorflow/c/c_api.h"],
+        sources: &[
+            "eager/context.rs",
+            "eager/tensor_handle.rs",
+            "eager/op.rs",
+            "eager/attrs.rs",
+            "eager/functions.rs",
+        ],
+        ..NONE
+    },
+    Header {
+        path: "tensorflow/c/eager/c_api_experimental.h",
+        system: &["stdbool.h", "stddef.h", "stdint.h"],
+        includes: &["tensorflow/c/eager/c_api.h"],
+        sources: &[
+            "eager/experimental.rs",
+            "eager/op_experimental.rs",
+            "eager/cancellation.rs",
+            "eager/executor.rs",
+            "eager/op_attrs.rs",
+            "eager/placement.rs",
+            "eager/tensor_memory.rs",
+            "eager/cluster.rs",
+            "eager/custom_device.rs",
+            "eager/monitoring.rs",
+        ],
+        ..NONE
+    },
+    Header {
         path: "tensorflow/c/ops.h",
         system: &["stdbool.h", "stddef.h", "stdint.h"],
         includes: &[
@@ -247,6 +281,7 @@ pub(crate) const HEADERS: &[Header] = &[
         includes: &[
             "tensorflow/c/c_api.h",
             "tensorflow/c/c_api_experimental.h",
+            "tensorflow/c/eager/c_api_experimental.h",
             "tensorflow/c/env.h",
             "tensorflow/c/experimental/filesystem/filesystem_interface.h",
             "tensorflow/c/experimental/grappler/grappler.h",
