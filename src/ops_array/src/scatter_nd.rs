@@ -38,7 +38,7 @@ fn add_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 }
 
 /// Refuses updates that cannot be a slice of the output for each tuple of indices.
-fn check_static(
+pub(crate) fn check_static(
     indices: &PartialShape,
     updates: &PartialShape,
     output: &PartialShape,
@@ -105,11 +105,7 @@ fn scatter_kernel(
     [indices, updates]: [usize; 2],
     output: OutputFn,
 ) -> Result<Box<dyn Kernel>> {
-    let ignores = match init.attrs.str("bad_indices_policy")? {
-        "" | "DEFAULT" | "ERROR" => false,
-        "IGNORE" => true,
-        other => return Err(invalid!("Unknown bad indices handling attribute: {other}")),
-    };
+    let ignores = ignores_bad_indices(init)?;
     kernel(move |ctx| {
         let mut out = output(ctx)?;
         let (indices, updates) = (ctx.input(indices)?, ctx.input(updates)?);
@@ -119,6 +115,15 @@ fn scatter_kernel(
         ctx.set_output(0, out);
         Ok(())
     })
+}
+
+/// True if attr `bad_indices_policy` says that indices outside of the tensor are left out.
+pub(crate) fn ignores_bad_indices(init: &KernelInit<'_>) -> Result<bool> {
+    match init.attrs.str("bad_indices_policy")? {
+        "" | "DEFAULT" | "ERROR" => Ok(false),
+        "IGNORE" => Ok(true),
+        other => Err(invalid!("Unknown bad indices handling attribute: {other}")),
+    }
 }
 
 /// The length of the tuples of indices.
@@ -150,7 +155,12 @@ fn check_shapes(indices: &Shape, updates: &Shape, output: &Shape) -> Result<usiz
 }
 
 /// For each tuple the number of the slice that it names; bad ones name none if they are to be ignored.
-fn rows(indices: &Tensor, sizes: &[i64], output: &Shape, ignores: bool) -> Result<Vec<usize>> {
+pub(crate) fn rows(
+    indices: &Tensor,
+    sizes: &[i64],
+    output: &Shape,
+    ignores: bool,
+) -> Result<Vec<usize>> {
     let values = indices.to_i64s()?;
     let batch = Shape::new(&indices.shape()[..indices.rank() - 1])?;
     let mut rows = Vec::with_capacity(batch.count());
