@@ -1,7 +1,8 @@
 //! Ops that make, move and select the elements of tensors.
 #![forbid(unsafe_code)]
 
-use tfcore_framework::Registry;
+use tfcore_base::{Error, invalid};
+use tfcore_framework::{KernelInit, Registry};
 
 mod combine;
 mod concat;
@@ -40,6 +41,15 @@ mod testing;
 mod tile;
 mod top_k;
 mod transpose;
+
+/// The error for a node whose attr `attr`, which is no type, has a value for which the reference has no kernel.
+fn no_kernel(init: &KernelInit<'_>, attr: &str, value: impl std::fmt::Display) -> Error {
+    invalid!(
+        "No OpKernel was registered to support Op '{}' used by {{{{node {}}}}} with {attr}=\"{value}\"",
+        init.op.name,
+        init.name
+    )
+}
 
 /// Registers the ops of this family.
 pub fn register(r: &mut Registry) {

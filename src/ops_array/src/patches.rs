@@ -58,7 +58,8 @@ fn patches_shape(ctx: &mut InferenceContext<'_>, axes: usize) -> Result<()> {
             output.push(window.output_dim(dim, *size)?);
         }
     } else {
-        output.extend(space.iter().map(|_| Dim::UNKNOWN));
+        // Two of them even for volumes: so the reference has it.
+        output.extend([Dim::UNKNOWN; 2]);
     }
     output.push(depth);
     ctx.set_output(0, output.into_iter().collect());

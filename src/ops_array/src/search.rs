@@ -83,8 +83,9 @@ fn bounds<T>(row: &[T], values: &[T], out: &mut [i64], is_before: impl Fn(&T, &T
 
 fn bound_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     shape_ops::with_rank(ctx.input(0), 2)?;
-    let values = shape_ops::with_rank(ctx.input(1), 2)?;
-    ctx.set_output(0, values);
+    shape_ops::with_rank(ctx.input(1), 2)?;
+    // An unknown rank stays unknown, as in the reference.
+    ctx.set_output(0, ctx.input(1).clone());
     Ok(())
 }
 

@@ -9,6 +9,8 @@ use tfcore_framework::{
 };
 use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 
+use crate::no_kernel;
+
 pub(crate) fn register(r: &mut Registry) {
     // `SpaceToBatchND(input: T, block_shape: Tblock_shape, paddings: Tpaddings) -> output: T`: the input, padded with zeros,
     // is cut into blocks. `output[o * batch + b, i..] = padded[b, i.. * block.. + o..]`.
@@ -358,6 +360,10 @@ fn depth_shape(ctx: &mut InferenceContext<'_>, to_space: bool) -> Result<()> {
 
 /// Kernels exist for the format `NHWC` only, as in the reference on CPUs.
 fn depth_kernel(init: &KernelInit<'_>, to_space: bool) -> Result<Box<dyn Kernel>> {
+    let format = init.attrs.str("data_format")?;
+    if format != "NHWC" {
+        return Err(no_kernel(init, "data_format", format));
+    }
     let block = init.attrs.int("block_size")?;
     require!(block > 1, "Block size should be > 1, but was: {block}");
     let area = block.checked_mul(block).ok_or_else(|| invalid!("Block size {block} is too large"))?;

@@ -6,6 +6,8 @@ use tfcore_framework::movement::{Movement, for_each_units, move_elems};
 use tfcore_framework::{InferenceContext, OpContext, Registry, kernel, shape_ops};
 use tfcore_tensor::{Dim, Elems, ElemsMut, PartialShape, Shape};
 
+use crate::no_kernel;
+
 pub(crate) fn register(r: &mut Registry) {
     // `TopK(input: T) -> (values: T, indices: int32)`, where `k` is an attr.
     r.op("TopK").shape(|ctx| top_k_shape(ctx, attr_k)).typed_kernel::<Select, RealNumbers>(
@@ -21,6 +23,14 @@ pub(crate) fn register(r: &mut Registry) {
         "T",
         |init, select| {
             let k = init.attrs.int("k")?;
+            let (largest, axis) =
+                (init.attrs.bool("is_max_k")?, init.attrs.int("reduction_dimension")?);
+            if !largest {
+                return Err(no_kernel(init, "is_max_k", largest));
+            }
+            if axis != -1 {
+                return Err(no_kernel(init, "reduction_dimension", axis));
+            }
             kernel(move |ctx| top_k(ctx, k, true, select))
         },
     );
