@@ -220,6 +220,29 @@ mod tests {
     }
 
     #[test]
+    fn empty_tensors_and_files() {
+        let attrs = [("dtype", of(DType::FLOAT)), ("init", AttrValue::Bool(true))];
+        let found = values::<f32>("Empty", &attrs, &[ints(&[2, 1])]).unwrap();
+        assert_eq!(found, (vec![2, 1], vec![0.0, 0.0]));
+        assert_eq!(
+            failure("Empty", &attrs, &[tensor(&[1, 1], &[2])]),
+            "shape must be a vector of int32, got shape [1,1]"
+        );
+        let name = std::env::temp_dir().join(format!("tfcore-region-{}", std::process::id()));
+        std::fs::write(&name, [1, 0, 2, 0, 3]).unwrap();
+        let attrs = |size: i64| {
+            [
+                ("dtype", of(DType::INT16)),
+                ("shape", AttrValue::shape(PartialShape::from_i64s(&[size]).unwrap())),
+                ("memory_region_name", AttrValue::string(name.to_str().unwrap())),
+            ]
+        };
+        assert_eq!(values::<i16>("ImmutableConst", &attrs(2), &[]).unwrap().1, [1, 2]);
+        assert!(failure("ImmutableConst", &attrs(3), &[]).contains("has 5 bytes"));
+        std::fs::remove_file(&name).unwrap();
+    }
+
+    #[test]
     fn placeholders_must_be_fed() {
         let shape = |dims: &[i64]| AttrValue::shape(PartialShape::from_i64s(dims).unwrap());
         let dtype = ("dtype", of(DType::FLOAT));

@@ -93,6 +93,20 @@ mod tests {
     }
 
     #[test]
+    fn slices_are_replaced() {
+        let update = |value: Tensor| {
+            [counting(&[2, 3]), ints(&[0, -1]), ints(&[2, 0]), ints(&[1, -1]), value]
+        };
+        let found =
+            values::<i32>("TensorStridedSliceUpdate", &attrs(0, 0), &update(ints(&[7, 8])));
+        assert_eq!(found.unwrap(), (vec![2, 3], vec![0, 8, 7, 3, 8, 7]));
+        assert_eq!(
+            failure("TensorStridedSliceUpdate", &attrs(0, 0), &update(ints(&[1, 2, 3]))),
+            "Cannot broadcast input shape [3] into final shape [2,2]"
+        );
+    }
+
+    #[test]
     fn what_does_not_fit() {
         let range: [&[i32]; 3] = [&[1], &[3], &[1]];
         let cases = [

@@ -1,7 +1,7 @@
 //! `TopK`, `TopKV2` and `ApproxTopK`: the largest entries of each row.
 
 use num_traits::Num;
-use tfcore_base::{BFloat16, DType, Elem, Half, LoopFor, RealNumbers, Result, TypedLoop, require, try_filled};
+use tfcore_base::{DType, Elem, LoopFor, RealNumbers, Result, TypedLoop, require, try_filled};
 use tfcore_framework::movement::{Movement, for_each_units, move_elems};
 use tfcore_framework::{InferenceContext, OpContext, Registry, kernel, shape_ops};
 use tfcore_tensor::{Dim, Elems, ElemsMut, PartialShape, Shape};
@@ -19,7 +19,7 @@ pub(crate) fn register(r: &mut Registry) {
         },
     );
     // `ApproxTopK(input: T; k) -> (values: T, indices: int32)`: on CPUs the largest entries themselves, in order.
-    r.op("ApproxTopK").shape(approx_top_k_shape).typed_kernel::<Select, (f32, Half, BFloat16)>(
+    r.op("ApproxTopK").shape(approx_top_k_shape).typed_kernel::<Select, RealNumbers>(
         "T",
         |init, select| {
             let k = init.attrs.int("k")?;
@@ -424,6 +424,8 @@ impl<F: Fn(usize, usize) -> bool> Heap<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::*;
+    use tfcore_framework::AttrValue;
 
     #[test]
     fn ties_go_to_the_lower_index() {
@@ -435,6 +437,36 @@ mod tests {
             select(&row, &mut indices, true);
             assert_eq!(indices, expected, "k = {k}");
         }
+    }
+
+    #[test]
+    fn approximate_results_are_exact() {
+        let attrs = |largest: bool, aggregate: bool| {
+            [
+                ("T", of(DType::FLOAT)),
+                ("k", AttrValue::Int(2)),
+                ("is_max_k", AttrValue::Bool(largest)),
+                ("aggregate_to_topk", AttrValue::Bool(aggregate)),
+            ]
+        };
+        let row = tensor(&[1, 4], &[1.0f32, 4.0, 3.0, 4.0]);
+        let found = run("ApproxTopK", &attrs(true, true), std::slice::from_ref(&row)).unwrap();
+        assert_eq!(found[0].as_slice::<f32>().unwrap(), [4.0, 4.0]);
+        assert_eq!(found[1].as_slice::<i32>().unwrap(), [1, 3]);
+        assert!(failure("ApproxTopK", &attrs(false, true), &[row]).contains("is_max_k=\"false\""));
+        // The static shapes without aggregation are those of TensorFlow 2.21.
+        assert_eq!(shapes("ApproxTopK", &attrs(true, true), "[2,10]", &[]), "[2,2];[2,2]");
+        for (input, expected) in [("[2,10]", "[2,10]"), ("[2,1000]", "[2,256]")] {
+            let found = shapes("ApproxTopK", &attrs(true, false), input, &[]);
+            assert_eq!(found, format!("{expected};{expected}"));
+        }
+    }
+
+    #[test]
+    fn nodes_without_an_attr_that_chooses_the_kernel() {
+        let attrs = [("T", of(DType::FLOAT)), ("k", AttrValue::Int(1))];
+        let message = failure("TopK", &attrs, &[tensor(&[1], &[1.0f32])]);
+        assert!(message.starts_with("OpKernel 'TopK' has constraint on attr 'index_type'"));
     }
 
     #[test]

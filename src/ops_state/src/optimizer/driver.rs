@@ -51,6 +51,8 @@ pub(crate) struct Checks {
     pub(crate) signs: bool,
     /// Rows must have elements.
     pub(crate) not_empty: bool,
+    /// The gradient must have as many dimensions as the variable.
+    pub(crate) same_rank: bool,
     /// A bad index is reported as those of gathers are.
     pub(crate) names_indices: bool,
 }
@@ -64,8 +66,8 @@ pub(crate) enum Rows<'i> {
     /// All, by as many elements of the gradient.
     All,
     /// Rows of `width` elements by number; the part begins with row `first`. The gradient is that of all indices, of which those
-    /// of other parts are passed over.
-    Picked { indices: &'i [i64], first: usize, width: usize },
+    /// of other parts are passed over; it has `stride` elements for each, of which the first `width` count.
+    Picked { indices: &'i [i64], first: usize, width: usize, stride: usize },
 }
 
 /// The scalar inputs and attrs of one run.
@@ -98,16 +100,16 @@ impl<T: Field, R: Rule<T, SLOTS>, const SLOTS: usize> LoopFor<T> for Steps<R, SL
         });
         match rows {
             Rows::All => step::<T, R, SLOTS>(&settings, var, slots, grad),
-            Rows::Picked { indices, first, width } => {
+            Rows::Picked { indices, first, width, stride } => {
                 let count = var.len() / width;
-                for (grad, &index) in grad.chunks_exact(width).zip(indices) {
+                for (grad, &index) in grad.chunks_exact(stride).zip(indices) {
                     let Some(row) = (index as usize).checked_sub(first).filter(|row| *row < count)
                     else {
                         continue;
                     };
                     let range = row * width..(row + 1) * width;
                     let slots = slots.each_mut().map(|slot| &mut slot[range.clone()]);
-                    step::<T, R, SLOTS>(&settings, &mut var[range], slots, grad);
+                    step::<T, R, SLOTS>(&settings, &mut var[range], slots, &grad[..width]);
                 }
             }
         }
@@ -327,8 +329,14 @@ impl Plan {
         run: &Run<'_>,
     ) -> Result<()> {
         let shape = tensors[0].shape();
+        // A gradient with more dimensions is taken by most ops of the reference.
+        let fits = if self.checks.same_rank {
+            grad.rank() == shape.rank()
+        } else {
+            grad.rank() >= shape.rank()
+        };
         require!(
-            shape.rank() == grad.rank(),
+            fits,
             "grad must have the same number of dimensions as var: {} vs. {shape}",
             grad.shape()
         );
@@ -360,8 +368,16 @@ impl Plan {
         if width == 0 || count == 0 {
             return Ok(());
         }
+        // Some ops take the gradient of rows of one element for a vector, whatever else it has.
+        let is_vector = self.checks.not_empty && width == 1;
+        let stride = if is_vector { 1 } else { grad.count() / count };
+        require!(
+            stride >= width && grad.count() >= stride * count,
+            "grad of shape {} is too small for rows of {width} elements",
+            grad.shape()
+        );
         for_parts(ctx, tensors, width, grad.count(), &|start, part| {
-            let rows = Rows::Picked { indices: &values, first: start / width, width };
+            let rows = Rows::Picked { indices: &values, first: start / width, width, stride };
             (self.run)(part, grad.elems(), rows, run);
         })
     }

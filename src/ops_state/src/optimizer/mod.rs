@@ -29,12 +29,12 @@ pub(crate) fn register(r: &mut Registry) {
     both::<Adadelta, 2, All>(r, ["SparseApplyAdadelta", "ResourceSparseApplyAdadelta"], IN_ORDER);
     // `accum += grad^2`, `var -= lr * grad / sqrt(accum)`.
     both::<Adagrad, 1, All>(r, ["ApplyAdagrad", "ResourceApplyAdagrad"], IN_ORDER);
-    both::<Adagrad, 1, All>(r, ["SparseApplyAdagrad", "ResourceSparseApplyAdagrad"], NOT_EMPTY);
+    both::<Adagrad, 1, All>(r, ["SparseApplyAdagrad", "ResourceSparseApplyAdagrad"], SAME_RANK);
     both::<AdagradV2, 1, All>(r, ["ApplyAdagradV2", "ResourceApplyAdagradV2"], IN_ORDER);
     both::<AdagradV2, 1, All>(
         r,
         ["SparseApplyAdagradV2", "ResourceSparseApplyAdagradV2"],
-        NOT_EMPTY,
+        SAME_RANK,
     );
     both::<AdagradDa, 2, Wide>(r, ["ApplyAdagradDA", "ResourceApplyAdagradDA"], IN_ORDER);
     both::<AdagradDa, 2, Wide>(
@@ -108,10 +108,16 @@ pub(crate) fn register(r: &mut Registry) {
     neg_train::register(r);
 }
 
-const IN_ORDER: Checks =
-    Checks { scalars_first: false, signs: false, not_empty: false, names_indices: false };
+const IN_ORDER: Checks = Checks {
+    scalars_first: false,
+    signs: false,
+    not_empty: false,
+    same_rank: false,
+    names_indices: false,
+};
 const SCALARS_FIRST: Checks = Checks { scalars_first: true, ..IN_ORDER };
 const NOT_EMPTY: Checks = Checks { not_empty: true, ..IN_ORDER };
+const SAME_RANK: Checks = Checks { same_rank: true, ..NOT_EMPTY };
 
 /// Registers the form on refs and the one on handles.
 fn both<R: 'static, const SLOTS: usize, S: LoopSet<Steps<R, SLOTS>>>(

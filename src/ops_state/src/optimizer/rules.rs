@@ -194,11 +194,10 @@ rules! {
         *var = form.solve(*accum, *linear);
     }
 
-    /// With `l2_shrinkage`, which counts for the sum of gradients and not for that of their squares. The reference takes the form
-    /// that is not meant by attr `multiply_linear_by_lr`, and so does this.
+    /// With `l2_shrinkage`, which counts for the sum of gradients and not for that of their squares.
     FtrlV2: Real, 2,
     |Settings { scalars: [lr, l1, l2, shrinkage, lr_power, ..], flag, .. }, var, [accum, linear], grad| {
-        let form = FtrlForm { lr: *lr, l1: *l1, l2: *l2, lr_power: *lr_power, by_lr: !*flag };
+        let form = FtrlForm { lr: *lr, l1: *l1, l2: *l2, lr_power: *lr_power, by_lr: *flag };
         let shrunk = grad + T::of(2.0) * *shrinkage * *var;
         form.accumulate(*var, accum, linear, grad, shrunk);
         *var = form.solve(*accum, *linear);

@@ -165,6 +165,11 @@ fn rows_are_stepped_in_order() {
     for (inputs, message) in cases {
         assert_eq!(run("SparseApplyMomentum", &attrs, &start(), &inputs).unwrap_err(), message);
     }
+    // Of a gradient with more dimensions, the first elements of each row count.
+    let variables = start();
+    let long = tensor(&[2, 2, 2], &[1.0f64, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+    run("SparseApplyMomentum", &attrs, &variables, &inputs(long, &[0, 1])).unwrap();
+    assert_eq!(values(&variables[0]), [-1.0, -2.0, -5.0, -6.0, 0.0, 0.0]);
 }
 
 #[test]
