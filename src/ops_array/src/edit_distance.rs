@@ -235,8 +235,13 @@ mod tests {
         assert_eq!(run(false), [1.0, 1.0, 1.0]);
         assert_eq!(run(true), [1.0, f32::INFINITY, 1.0]);
         let outside = [sparse(&[5, 0], &[1], &[1, 1]), sparse(&[0, 0], &[1], &[1, 2])].concat();
-        assert!(failure("EditDistance", &[int32()], &outside).starts_with("Got an inner product 5"));
+        assert!(
+            failure("EditDistance", &[int32()], &outside).starts_with("Got an inner product 5")
+        );
         let constants = [(2, tensor(&[2], &[3i64, 4])), (5, tensor(&[2], &[2i64, 5]))];
-        assert_eq!(shapes("EditDistance", &[int32()], "[?,2];[?];[2];[?,2];[?];[2]", &constants), "[3]");
+        assert_eq!(
+            shapes("EditDistance", &[int32()], "[?,2];[?];[2];[?,2];[?];[2]", &constants),
+            "[3]"
+        );
     }
 }

@@ -152,11 +152,7 @@ mod tests {
                 "NHWC",
                 "Destination and source format must determine a permutation, got NHWX and NHWC",
             ),
-            (
-                "NXYC",
-                "NCXY",
-                "Format specifier must contain H and W for 2D case",
-            ),
+            ("NXYC", "NCXY", "Format specifier must contain H and W for 2D case"),
         ];
         for (source, target, message) in cases {
             let attrs = attrs(source, target);

@@ -38,11 +38,7 @@ fn unravel(ctx: &mut OpContext<'_>) -> Result<()> {
         "The indices can only be scalar or vector, got \"{}\"",
         indices.shape()
     );
-    require!(
-        indices.count() > 0,
-        "received empty tensor indices: {}",
-        describe_tensor(indices)
-    );
+    require!(indices.count() > 0, "received empty tensor indices: {}", describe_tensor(indices));
     require!(dims.rank() == 1, "The indices can only be 1-D, got \"{}\"", dims.shape());
     let sizes = dims.to_i64s()?;
     let limit = if dims.dtype() == DType::INT64 { i64::MAX } else { i32::MAX.into() };
@@ -60,10 +56,7 @@ fn unravel(ctx: &mut OpContext<'_>) -> Result<()> {
         })?;
     }
     let numbers = indices.to_i64s()?;
-    require!(
-        numbers.iter().all(|&number| number < product),
-        "index is out of bound as with dims"
-    );
+    require!(numbers.iter().all(|&number| number < product), "index is out of bound as with dims");
     let mut shape = vec![sizes.len() as i64];
     shape.extend(indices.shape().iter());
     let mut coordinates = Vec::with_capacity(sizes.len() * numbers.len());
@@ -303,11 +296,8 @@ mod tests {
             ("Tseed", of(DType::INT64)),
             ("rounds", AttrValue::Int(4)),
         ];
-        let inputs = [
-            tensor(&[3], &[1i64, 2, 3]),
-            tensor(&[3], &[-1i64, 2, 3]),
-            Tensor::scalar(1i64 << 62),
-        ];
+        let inputs =
+            [tensor(&[3], &[1i64, 2, 3]), tensor(&[3], &[-1i64, 2, 3]), Tensor::scalar(1i64 << 62)];
         let found = values::<i64>("RandomIndexShuffle", &attrs, &inputs).unwrap();
         let expected = [4611672593032289891, 4611659192735899784, 4611654863409386961];
         assert_eq!(found, (vec![3], expected.to_vec()));

@@ -14,7 +14,8 @@ pub(crate) fn register(r: &mut Registry) {
     // `InplaceUpdate(x: T, i: int32, v: T) -> y: T`, `y[i[j]] = v[j]`; indices count modulo the number of rows.
     r.op("InplaceUpdate").shape(shape_fns::unchanged).compute(|ctx| {
         let dtype = ctx.input(2)?.dtype();
-        let is_plain = matches!(dtype, DType::STRING | DType::BOOL) || loop_for::<Add>(dtype).is_ok();
+        let is_plain =
+            matches!(dtype, DType::STRING | DType::BOOL) || loop_for::<Add>(dtype).is_ok();
         if is_plain { change(ctx, |_| Ok(Replace::run)) } else { change(ctx, loop_for::<Add>) }
     });
     // `InplaceAdd(x: T, i: int32, v: T) -> y: T`, `y[i[j]] += v[j]`.
@@ -42,10 +43,7 @@ fn change(ctx: &mut OpContext<'_>, find: fn(DType) -> Result<RowLoop>) -> Result
     let (x, i, v) = (ctx.input(0)?.shape(), ctx.input(1)?, ctx.input(2)?);
     require!(i.rank() == 1, "i must be a vector. {}", i.shape());
     let v_shape = v.shape();
-    require!(
-        x.rank() == v.rank(),
-        "x and v shape doesn't match (ranks differ): {x} vs. {v_shape}"
-    );
+    require!(x.rank() == v.rank(), "x and v shape doesn't match (ranks differ): {x} vs. {v_shape}");
     for axis in 1..x.rank() {
         require!(
             x[axis] == v_shape[axis],

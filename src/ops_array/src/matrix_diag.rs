@@ -267,7 +267,9 @@ fn diag_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
             (batch, longest)
         }
         [batch @ .., longest] if k.lower == k.upper => (batch, longest),
-        _ => return Err(invalid!("diagonal of shape {diagonal} holds no band of several diagonals")),
+        _ => {
+            return Err(invalid!("diagonal of shape {diagonal} holds no band of several diagonals"));
+        }
     };
     let size = |index| Ok::<i64, tfcore_base::Error>(ctx.operand_i64(index)?.unwrap_or(-1));
     // An unknown length counts as -1 here, as in the reference.
@@ -579,7 +581,9 @@ mod tests {
         let found = values::<i32>("MatrixSetDiagV3", &aligned("LEFT_RIGHT"), &band).unwrap();
         assert_eq!(found.1, [-1, 1, 9, -2]);
         let unlike = [counting(&[2, 2]), ints(&[1])];
-        assert!(failure("MatrixSetDiag", &[int32()], &unlike).contains("Expected diagonal shape: [2]"));
+        assert!(
+            failure("MatrixSetDiag", &[int32()], &unlike).contains("Expected diagonal shape: [2]")
+        );
     }
 
     #[test]

@@ -72,7 +72,7 @@ fn kernel_windows(init: &KernelInit<'_>, axes: usize) -> Result<Vec<Window>> {
         if axes == 2 { &["ksizes", "strides", "rates"] } else { &["ksizes", "strides"] };
     for name in names {
         let values = init.attrs.ints(name)?;
-        let [first, space @ .., last] = &values[..] else {
+        let [first, space @ .., last] = values else {
             return Err(invalid!("{name} must have {} values", axes + 2));
         };
         if *first != 1 || *last != 1 {
@@ -209,12 +209,10 @@ mod tests {
         assert_eq!(found.unwrap(), (vec![1, 1, 2, 4], vec![0, 1, 3, 4, 1, 2, 4, 5]));
         // One row: the window begins one pixel before the image, and leaves out every second one.
         let same = attrs(&[1, 1, 2, 1], &[1, 1, 2, 1], Some(&[1, 1, 2, 1]), "SAME");
-        let found = values::<i32>("ExtractImagePatches", &same, &[tensor(&[1, 1, 3, 1], &[1, 2, 3])]);
+        let found =
+            values::<i32>("ExtractImagePatches", &same, &[tensor(&[1, 1, 3, 1], &[1, 2, 3])]);
         assert_eq!(found.unwrap(), (vec![1, 1, 2, 2], vec![0, 2, 2, 0]));
-        assert_eq!(
-            shapes("ExtractImagePatches", &valid, "[5,4,4,3]", &[]),
-            "[5,3,3,12]"
-        );
+        assert_eq!(shapes("ExtractImagePatches", &valid, "[5,4,4,3]", &[]), "[5,3,3,12]");
         assert_eq!(shapes("ExtractImagePatches", &valid, "[5,?,4,3]", &[]), "[5,?,?,12]");
         let across = attrs(&[2, 1, 1, 1], &one, Some(&one), "VALID");
         assert_eq!(

@@ -42,7 +42,9 @@ impl TypedLoop for Search {
 
 impl<T: Elem + Copy + PartialOrd> LoopFor<T> for Search {
     const LOOP: SearchLoops = SearchLoops {
-        lower: |row, values, out| bounds(row.typed::<T>(), values.typed(), out, |x, value| x < value),
+        lower: |row, values, out| {
+            bounds(row.typed::<T>(), values.typed(), out, |x, value| x < value)
+        },
         upper: |row, values, out| {
             // Not `x <= value`: NaN is above nothing.
             bounds(row.typed::<T>(), values.typed(), out, |x, value| !above(x, value));

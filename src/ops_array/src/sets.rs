@@ -25,20 +25,23 @@ pub(crate) fn register(r: &mut Registry) {
     );
     // `DenseToDenseSetOperation(set1: T, set2: T; set_operation) -> (result_indices: int64, result_values: T, result_shape:
     // int64)`: for each pair of sets, their union, intersection or difference, as a sparse tensor.
-    r.op("DenseToDenseSetOperation").shape(dense_shape).typed_kernel::<Distinct, Members>(
-        "T",
-        |init, distinct| operation_kernel(init, distinct, [Source::Dense(0), Source::Dense(1)]),
-    );
+    r.op("DenseToDenseSetOperation")
+        .shape(dense_shape)
+        .typed_kernel::<Distinct, Members>("T", |init, distinct| {
+            operation_kernel(init, distinct, [Source::Dense(0), Source::Dense(1)])
+        });
     // `DenseToSparseSetOperation(set1: T, set2_indices: int64, set2_values: T, set2_shape: int64; set_operation) -> ...`.
-    r.op("DenseToSparseSetOperation").shape(mixed_shape).typed_kernel::<Distinct, Members>(
-        "T",
-        |init, distinct| operation_kernel(init, distinct, [Source::Dense(0), Source::Sparse(1)]),
-    );
+    r.op("DenseToSparseSetOperation")
+        .shape(mixed_shape)
+        .typed_kernel::<Distinct, Members>("T", |init, distinct| {
+            operation_kernel(init, distinct, [Source::Dense(0), Source::Sparse(1)])
+        });
     // `SparseToSparseSetOperation(set1_indices: int64, set1_values: T, set1_shape: int64, set2_indices: int64, ...) -> ...`.
-    r.op("SparseToSparseSetOperation").shape(sparse_shape).typed_kernel::<Distinct, Members>(
-        "T",
-        |init, distinct| operation_kernel(init, distinct, [Source::Sparse(0), Source::Sparse(3)]),
-    );
+    r.op("SparseToSparseSetOperation")
+        .shape(sparse_shape)
+        .typed_kernel::<Distinct, Members>("T", |init, distinct| {
+            operation_kernel(init, distinct, [Source::Sparse(0), Source::Sparse(3)])
+        });
 }
 
 fn set_result(ctx: &mut InferenceContext<'_>, rank: Dim) {
@@ -166,9 +169,7 @@ fn check_entry(number: usize, at: &[i64], shape: &Shape) -> Result<()> {
             return Err(internal!("Invalid dim_size[{axis}] = {size}."));
         }
         if index >= size || index < 0 {
-            return Err(internal!(
-                "indices[{number}, {axis}] expected < {size}, got {index}."
-            ));
+            return Err(internal!("indices[{number}, {axis}] expected < {size}, got {index}."));
         }
     }
     Ok(())
@@ -357,8 +358,7 @@ fn outputs(
 /// The number of different elements.
 type CountLoop = fn(Elems<'_>) -> usize;
 /// The members of the result of an operation on two sets, in order: whether each is of the second operand, and its number.
-type CombineLoop =
-    fn([(Elems<'_>, std::ops::Range<usize>); 2], Operation) -> Vec<(bool, usize)>;
+type CombineLoop = fn([(Elems<'_>, std::ops::Range<usize>); 2], Operation) -> Vec<(bool, usize)>;
 
 #[derive(Clone, Copy)]
 struct DistinctLoops {

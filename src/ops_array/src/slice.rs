@@ -322,7 +322,9 @@ mod tests {
         let masked = [counting(&[2, 2]), tensor(&[2], &[true, false])];
         assert_eq!(values::<i32>("Reverse", &[int32()], &masked).unwrap().1, [2, 3, 0, 1]);
         let short = [counting(&[2, 2]), tensor(&[1], &[true])];
-        assert!(failure("Reverse", &[int32()], &short).ends_with("'input' has 2'dims' has 1 values"));
+        assert!(
+            failure("Reverse", &[int32()], &short).ends_with("'input' has 2'dims' has 1 values")
+        );
         let found = values::<i32>("ReverseV2", &[int32()], &reverse(&[0, 1])).unwrap();
         assert_eq!(found.1, [5, 4, 3, 2, 1, 0]);
         assert_eq!(

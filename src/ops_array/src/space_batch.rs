@@ -121,10 +121,7 @@ fn nd(ctx: &mut OpContext<'_>, direction: &Direction) -> Result<()> {
     run(ctx, direction, &block, 2)
 }
 
-fn image_kernel(
-    init: &KernelInit<'_>,
-    direction: &'static Direction,
-) -> Result<Box<dyn Kernel>> {
+fn image_kernel(init: &KernelInit<'_>, direction: &'static Direction) -> Result<Box<dyn Kernel>> {
     let size = init.attrs.int("block_size")?;
     require!(size > 1, "Block size should be > 1: {size}");
     kernel(move |ctx| {
@@ -339,7 +336,8 @@ fn depth_shape(ctx: &mut InferenceContext<'_>, to_space: bool) -> Result<()> {
     let rank = if format == "NCHW_VECT_C" { 5 } else { 4 };
     let input = shape_ops::with_rank(ctx.input(0), rank)?;
     let (space, channels) = if format == "NHWC" { ([1, 2], 3) } else { ([2, 3], 1) };
-    let area = block.checked_mul(block).ok_or_else(|| invalid!("Block size {block} is too large"))?;
+    let area =
+        block.checked_mul(block).ok_or_else(|| invalid!("Block size {block} is too large"))?;
     let mut dims: Vec<Dim> = input.dims().unwrap_or_default().to_vec();
     for axis in space {
         dims[axis] = match to_space {
@@ -366,7 +364,8 @@ fn depth_kernel(init: &KernelInit<'_>, to_space: bool) -> Result<Box<dyn Kernel>
     }
     let block = init.attrs.int("block_size")?;
     require!(block > 1, "Block size should be > 1, but was: {block}");
-    let area = block.checked_mul(block).ok_or_else(|| invalid!("Block size {block} is too large"))?;
+    let area =
+        block.checked_mul(block).ok_or_else(|| invalid!("Block size {block} is too large"))?;
     kernel(move |ctx| {
         let input = ctx.input(0)?;
         let &[batch, rows, columns, depth] = input.shape().dims() else {
@@ -501,7 +500,8 @@ mod tests {
             "block_shape must have rank 1."
         );
         assert_eq!(shapes("DepthToSpace", &block(2), "[1,?,3,8]", &[]), "[1,?,6,2]");
-        let vectors = [&block(2)[..], &[("data_format", AttrValue::string("NCHW_VECT_C"))]].concat();
+        let vectors =
+            [&block(2)[..], &[("data_format", AttrValue::string("NCHW_VECT_C"))]].concat();
         assert_eq!(shapes("SpaceToDepth", &vectors, "[1,4,2,2,4]", &[]), "[1,16,1,1,4]");
     }
 }

@@ -58,7 +58,8 @@ impl<'t> Positions<'t> {
                 let numbers: Vec<String> = at.iter().map(i64::to_string).collect();
                 format!("indices[{entry}] = [{}]", numbers.join(","))
             };
-            let inside = at.iter().zip(shape.dims()).all(|(index, size)| (0..*size).contains(index));
+            let inside =
+                at.iter().zip(shape.dims()).all(|(index, size)| (0..*size).contains(index));
             require!(inside, "{} is out of bounds: need 0 <= index < {shape}", text());
             if entry > 0 {
                 let before = self.at(entry - 1);

@@ -97,8 +97,7 @@ mod tests {
         let update = |value: Tensor| {
             [counting(&[2, 3]), ints(&[0, -1]), ints(&[2, 0]), ints(&[1, -1]), value]
         };
-        let found =
-            values::<i32>("TensorStridedSliceUpdate", &attrs(0, 0), &update(ints(&[7, 8])));
+        let found = values::<i32>("TensorStridedSliceUpdate", &attrs(0, 0), &update(ints(&[7, 8])));
         assert_eq!(found.unwrap(), (vec![2, 3], vec![0, 8, 7, 3, 8, 7]));
         assert_eq!(
             failure("TensorStridedSliceUpdate", &attrs(0, 0), &update(ints(&[1, 2, 3]))),

@@ -97,11 +97,7 @@ mod tests {
     use tfcore_tensor::Tensor;
 
     fn attrs(policy: &str) -> [(&'static str, AttrValue); 3] {
-        [
-            int32(),
-            ("Tindices", of(DType::INT32)),
-            ("bad_indices_policy", AttrValue::string(policy)),
-        ]
+        [int32(), ("Tindices", of(DType::INT32)), ("bad_indices_policy", AttrValue::string(policy))]
     }
 
     #[test]
@@ -126,7 +122,12 @@ mod tests {
     fn what_does_not_fit() {
         let x = || counting(&[4]);
         let cases = [
-            (x(), tensor(&[1, 1], &[9]), ints(&[1]), "indices[0] = [9] does not index into shape [4]"),
+            (
+                x(),
+                tensor(&[1, 1], &[9]),
+                ints(&[1]),
+                "indices[0] = [9] does not index into shape [4]",
+            ),
             (
                 x(),
                 tensor(&[1, 1], &[1]),
@@ -145,7 +146,12 @@ mod tests {
                 tensor(&[1, 3], &[1, 2, 3]),
                 "The inner 1 dimensions of output.shape=[2,2] must match the inner 1 dimensions of updates.shape=[1,3]",
             ),
-            (x(), Tensor::scalar(1), ints(&[1]), "Indices shape must have rank at least one. Found:[]"),
+            (
+                x(),
+                Tensor::scalar(1),
+                ints(&[1]),
+                "Indices shape must have rank at least one. Found:[]",
+            ),
             (
                 ints(&[]),
                 tensor(&[1, 1], &[0]),

@@ -12,9 +12,9 @@ pub(crate) fn register(r: &mut Registry) {
     r.op("Tile").shape(tile_shape).compute(tile);
     // `TileGrad(input: T, multiples: int32) -> output: T`, long replaced by sums. The reference's kernels ask for an attr that the op
     // does not have, so that no node of it runs.
-    r.op("TileGrad").shape(shape_fns::unknown).compute(|_| {
-        Err(internal!("TileGrad has been replaced with reduce_sum"))
-    });
+    r.op("TileGrad")
+        .shape(shape_fns::unknown)
+        .compute(|_| Err(internal!("TileGrad has been replaced with reduce_sum")));
     // `BroadcastTo(input: T, shape: Tidx) -> output: T`, dimensions of size 1 repeated.
     r.op("BroadcastTo").shape(broadcast_to_shape).compute(broadcast_to);
     // `BroadcastArgs(s0: T, s1: T) -> r0: T`, the shape that two shapes broadcast to.

@@ -180,7 +180,11 @@ pub(crate) fn step_kernel(
 impl Plan {
     /// The inputs that play part `part`.
     fn inputs_of(&self, part: impl Fn(Part) -> bool) -> impl Iterator<Item = usize> {
-        self.parts.iter().enumerate().filter(move |(_, found)| part(**found)).map(|(index, _)| index)
+        self.parts
+            .iter()
+            .enumerate()
+            .filter(move |(_, found)| part(**found))
+            .map(|(index, _)| index)
     }
 
     fn compute(&self, ctx: &OpContext<'_>) -> Result<()> {
@@ -242,16 +246,12 @@ impl Plan {
                 Part::Gradient if indices.is_none() => {
                     let (var, grad) = (tensors[0].shape(), ctx.input(input)?.shape());
                     let name = &self.names[input];
-                    require!(
-                        var == grad,
-                        "var and {name} do not have the same shape{var} {grad}"
-                    );
+                    require!(var == grad, "var and {name} do not have the same shape{var} {grad}");
                 }
                 Part::Gradient => {}
-                Part::Indices => require!(
-                    ctx.input(input)?.rank() == 1,
-                    "indices must be one-dimensional"
-                ),
+                Part::Indices => {
+                    require!(ctx.input(input)?.rank() == 1, "indices must be one-dimensional")
+                }
             }
         }
         let grad = self.inputs_of(|part| part == Part::Gradient).next();
@@ -259,9 +259,7 @@ impl Plan {
         let scalars = self.inputs_of(|part| matches!(part, Part::Scalar(_)));
         let step = self.inputs_of(|part| part == Part::Step).next();
         let run = Run {
-            scalars: scalars
-                .map(|input| Ok(ctx.input(input)?.elems()))
-                .collect::<Result<_>>()?,
+            scalars: scalars.map(|input| Ok(ctx.input(input)?.elems())).collect::<Result<_>>()?,
             flag: self.flag,
             step: match step {
                 Some(input) => ctx.input(input)?.to_i64s()?[0],
@@ -301,8 +299,8 @@ impl Plan {
             "l1" | "l2" | "l2_shrinkage" => ("non-negative ", 0.0, f64::INFINITY),
             _ => ("", f64::NEG_INFINITY, f64::INFINITY),
         };
-        let fits = tensor.rank() == 0
-            && (sign.is_empty() || (low..=high).contains(&to_f64(tensor)?));
+        let fits =
+            tensor.rank() == 0 && (sign.is_empty() || (low..=high).contains(&to_f64(tensor)?));
         require!(fits, "{label} is not a {sign}scalar: {}", tensor.shape());
         Ok(())
     }

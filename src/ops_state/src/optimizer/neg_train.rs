@@ -76,9 +76,12 @@ fn neg_train_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
             for (&example, &label) in examples.iter().zip(&labels) {
                 let v_in = &mut w_in[example * width..(example + 1) * width];
                 gradient.fill(0.0);
-                attract(v_in, &mut w_out[label * width..(label + 1) * width], &mut gradient, |dot| {
-                    rate / (dot.exp() + 1.0)
-                });
+                attract(
+                    v_in,
+                    &mut w_out[label * width..(label + 1) * width],
+                    &mut gradient,
+                    |dot| rate / (dot.exp() + 1.0),
+                );
                 for _ in 0..samples {
                     let word = sampler.draw(&mut stream);
                     if word == label {

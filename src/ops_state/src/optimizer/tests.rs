@@ -20,8 +20,7 @@ fn run_on(
 ) -> Result<(), String> {
     let registry = registry_of(crate::register);
     let def = registry.def(op).unwrap();
-    let mut attrs: Attrs =
-        attrs.iter().map(|(name, value)| (*name, value.clone())).collect();
+    let mut attrs: Attrs = attrs.iter().map(|(name, value)| (*name, value.clone())).collect();
     def.add_defaults(&mut attrs);
     let (input_dtypes, output_dtypes) =
         (def.input_dtypes(&attrs).unwrap(), def.output_dtypes(&attrs).unwrap());
@@ -118,13 +117,7 @@ fn one_step_of_each() {
         // accum = 4, rate = 0.2 / 2.
         ("ApplyProximalAdagrad", &[], &[1.0, 0.0], &[0.2, 2.0, 10.0, 2.0], &[0.3, 4.0]),
         // accum = 4, linear = 3 + 2 - (2 - 0) / 0.5 * 1 = 1, which is above l1; divisor 2 / 0.5 + 2 * 1.
-        (
-            "ApplyFtrl",
-            &[],
-            &[1.0, 0.0, 3.0],
-            &[2.0, 0.5, 0.25, 1.0, -0.5],
-            &[-0.125, 4.0, 1.0],
-        ),
+        ("ApplyFtrl", &[], &[1.0, 0.0, 3.0], &[2.0, 0.5, 0.25, 1.0, -0.5], &[-0.125, 4.0, 1.0]),
         // Within l1 all becomes zero.
         ("ApplyFtrl", &[], &[1.0, 0.0, 3.0], &[2.0, 0.5, 2.0, 1.0, -0.5], &[0.0, 4.0, 1.0]),
     ];
