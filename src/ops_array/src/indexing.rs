@@ -88,35 +88,42 @@ fn shuffle_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let seed = shape_ops::with_rank_at_most(ctx.input(1), 2)?;
     let seed = shape_ops::with_rank_at_least(&seed, 1)?;
     let max_index = shape_ops::with_rank_at_most(ctx.input(2), 1)?;
-    let (Some(index), Some(seed_dims), Some(max_index)) =
-        (index.dims(), seed.dims(), max_index.dims())
-    else {
-        return Ok(());
-    };
-    let is_of_three = seed_dims.last().and_then(|dim| dim.value()).is_none_or(|size| size == 3);
-    require!(is_of_three, "Seed must have shape [3] or [n, 3] but got {seed}.");
-    let rows: &[Dim] = if seed_dims.len() == 2 { &seed_dims[..1] } else { &[] };
-    let mut count: &[Dim] = &[];
-    for (dims, name) in [(index, "index"), (rows, "seed"), (max_index, "max_index")] {
-        match (count, dims) {
-            (_, []) => {}
-            ([known], [other])
-                if known.is_known() && other.is_known() && known.value() != other.value() =>
-            {
-                require!(
-                    name != "seed",
-                    "Seed has shape {seed} but must have shape [{known}, 3]. since index had shape [{known}]."
-                );
-                return Err(invalid!(
-                    "{name} has shape [{other}] but must have shape [{known}] or be a scalar."
-                ));
-            }
-            ([known], _) if known.is_known() => {}
-            _ => count = dims,
+    if let Some(dims) = seed.dims() {
+        let is_of_three = dims.last().and_then(|dim| dim.value()) == Some(3);
+        require!(is_of_three, "Seed must have shape [3] or [n, 3] but got {}.", listed(dims));
+    }
+    // Those that are not the same for all results, with what each has for one result.
+    let operands = [("index", &index, 0), ("seed", &seed, 1), ("max_index", &max_index, 0)];
+    let mut count: Option<Dim> = None;
+    for (name, shape, inner) in operands {
+        let Some(&[size, ref rest @ ..]) = shape.dims().filter(|dims| dims.len() > inner) else {
+            continue;
+        };
+        match count {
+            Some(known) if known.is_known() && size.is_known() => require!(
+                known.value() == size.value(),
+                "{} has shape {} but must have shape {}. since index had shape [{known}].",
+                if name == "seed" { "Seed" } else { name },
+                listed(&[&[size], rest].concat()),
+                listed(&[&[known], rest].concat())
+            ),
+            Some(known) if known.is_known() => {}
+            _ => count = Some(size),
         }
     }
-    ctx.set_output(0, count.iter().copied().collect());
+    let all_known = operands.iter().all(|(_, shape, _)| shape.rank().is_some());
+    match count {
+        Some(count) => ctx.set_output(0, PartialShape::vector(count)),
+        None if all_known => ctx.set_output(0, PartialShape::scalar()),
+        None => {}
+    }
     Ok(())
+}
+
+/// Dimensions as this op's messages show them.
+fn listed(dims: &[Dim]) -> String {
+    let dims: Vec<String> = dims.iter().map(|dim| dim.to_i64().to_string()).collect();
+    format!("[{}]", dims.join(", "))
 }
 
 fn shuffle_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
@@ -301,6 +308,19 @@ mod tests {
         let found = values::<i64>("RandomIndexShuffle", &attrs, &inputs).unwrap();
         let expected = [4611672593032289891, 4611659192735899784, 4611654863409386961];
         assert_eq!(found, (vec![3], expected.to_vec()));
-        assert_eq!(shapes("RandomIndexShuffle", &attrs, "[];[5,3];[]", &[]), "[5]");
+        let cases = [
+            ("[];[5,3];[]", "[5]"),
+            ("?;[5,3];?", "[5]"),
+            ("?;[3];[]", "?"),
+            ("[];[3];[]", "[]"),
+            ("[];[?,?];[]", "Seed must have shape [3] or [n, 3] but got [-1, -1]."),
+            (
+                "[4];[5,3];[]",
+                "Seed has shape [5, 3] but must have shape [4, 3]. since index had shape [4].",
+            ),
+        ];
+        for (inputs, expected) in cases {
+            assert_eq!(shapes("RandomIndexShuffle", &attrs, inputs, &[]), expected);
+        }
     }
 }

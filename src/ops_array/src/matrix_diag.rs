@@ -97,12 +97,13 @@ impl Diagonals {
         Ok(())
     }
 
-    /// Checks for a kernel that the diagonals are some of a matrix of this size.
-    fn check_within(self, rows: i64, columns: i64) -> Result<()> {
-        for (name, index) in [("lower", self.lower), ("upper", self.upper)] {
+    /// Checks for a kernel that the diagonals are some of a matrix of this size. What the message has behind the lower number
+    /// is up to the op.
+    fn check_within(self, rows: i64, columns: i64, stop: &str) -> Result<()> {
+        for (name, index, stop) in [("lower", self.lower, stop), ("upper", self.upper, "")] {
             require!(
                 is_within(index, rows, columns),
-                "{name}_diag_index is out of bound: {index}. It must be between {} and {columns}",
+                "{name}_diag_index is out of bound: {index}{stop} It must be between {} and {columns}",
                 -rows
             );
         }
@@ -268,7 +269,9 @@ fn diag_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
         }
         [batch @ .., longest] if k.lower == k.upper => (batch, longest),
         _ => {
-            return Err(invalid!("diagonal of shape {diagonal} holds no band of several diagonals"));
+            return Err(invalid!(
+                "diagonal of shape {diagonal} holds no band of several diagonals"
+            ));
         }
     };
     let size = |index| Ok::<i64, tfcore_base::Error>(ctx.operand_i64(index)?.unwrap_or(-1));
@@ -383,7 +386,7 @@ fn part_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
             let shape = input.shape();
             return Err(invalid!("input must be at least 2-dim, received shape: {shape}"));
         };
-        k.check_within(rows, columns)?;
+        k.check_within(rows, columns, ".")?;
         let longest = k.longest(rows, columns);
         let compact = k.compact_dims(Dim::new(longest)).map(Dim::to_i64);
         let dims: Vec<i64> = batch.iter().copied().chain(compact).collect();
@@ -474,7 +477,7 @@ fn set_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
             diagonal.rank() >= 1,
             "diagonal must be at least 1-dim, received shape: {diagonal}"
         );
-        k.check_within(rows, columns)?;
+        k.check_within(rows, columns, "")?;
         let count = diagonal.dims().get(batch.len());
         require!(
             k.lower == k.upper || count == Some(&k.count()),

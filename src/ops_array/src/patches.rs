@@ -55,7 +55,9 @@ fn patches_shape(ctx: &mut InferenceContext<'_>, axes: usize) -> Result<()> {
     // As in the reference, one unknown axis leaves all unknown.
     if space.iter().all(|dim| dim.is_known()) {
         for (&dim, (window, size)) in space.iter().zip(&windows) {
-            output.push(window.output_dim(dim, *size)?);
+            let (dim, size) = (dim.value().unwrap_or_default(), *size);
+            let taps = usize::try_from(size).map_err(|_| invalid!("ksizes is out of range."))?;
+            output.push(Dim::new(window.places(dim as usize, taps)?.count as i64));
         }
     } else {
         // Two of them even for volumes: so the reference has it.

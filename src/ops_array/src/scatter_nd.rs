@@ -154,7 +154,8 @@ fn check_shapes(indices: &Shape, updates: &Shape, output: &Shape) -> Result<usiz
     Ok(depth)
 }
 
-/// For each tuple the number of the slice that it names; bad ones name none if they are to be ignored.
+/// For each tuple the number of the slice that it names; bad ones name none if they are to be ignored. Of several bad ones, the last
+/// is reported.
 pub(crate) fn rows(
     indices: &Tensor,
     sizes: &[i64],
@@ -164,23 +165,29 @@ pub(crate) fn rows(
     let values = indices.to_i64s()?;
     let batch = Shape::new(&indices.shape()[..indices.rank() - 1])?;
     let mut rows = Vec::with_capacity(batch.count());
+    let mut last_bad = None;
     for number in 0..batch.count() {
         let tuple = &values[number * sizes.len()..(number + 1) * sizes.len()];
         let inside = tuple.iter().zip(sizes).all(|(index, size)| (0..*size).contains(index));
-        if !inside && !ignores {
-            let tuple: Vec<String> = tuple.iter().map(i64::to_string).collect();
-            return Err(invalid!(
-                "indices{} = [{}] does not index into shape {output}",
-                batch.coordinates(number),
-                tuple.join(", ")
-            ));
+        if !inside {
+            last_bad = Some((number, tuple));
         }
         let row = tuple.iter().zip(sizes).fold(0, |row, (&index, &size)| {
             if inside { row * size as usize + index as usize } else { LEFT_OUT }
         });
         rows.push(row);
     }
-    Ok(rows)
+    match last_bad {
+        Some((number, tuple)) if !ignores => {
+            let tuple: Vec<String> = tuple.iter().map(i64::to_string).collect();
+            Err(invalid!(
+                "indices{} = [{}] does not index into shape {output}",
+                batch.coordinates(number),
+                tuple.join(", ")
+            ))
+        }
+        _ => Ok(rows),
+    }
 }
 
 fn add(out: &mut Tensor, updates: &Tensor, rows: &[usize], depth: usize) -> Result<()> {
