@@ -194,7 +194,7 @@ impl Movement for Spread<'_> {
         let Band { lines, columns, matrix, compact } = self.0;
         for (batch, out) in out.chunks_exact_mut(*matrix).enumerate() {
             let source = &source[batch * compact..][..*compact];
-            for line in lines {
+            for line in lines.iter().filter(|line| line.len > 0) {
                 let out = out[line.in_matrix..].iter_mut().step_by(columns + 1);
                 out.zip(&source[line.in_compact..][..line.len])
                     .for_each(|(out, value)| out.clone_from(value));
@@ -257,20 +257,18 @@ fn diag_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
         return Ok(());
     };
     let (batch, longest) = match dims {
-        [batch @ .., count, longest] if k.lower < k.upper => {
-            require!(
-                count.value().is_none_or(|count| count == k.count()),
-                "The number of rows of `diagonal` doesn't match the number of diagonals implied from `d_lower` and \
-                 `d_upper`.\nnum_diags = {count}, d_lower = {}, d_upper = {}",
-                k.lower,
-                k.upper
-            );
+        [batch @ .., count, longest]
+            if k.lower < k.upper && count.value().is_none_or(|count| count == k.count()) =>
+        {
             (batch, longest)
         }
         [batch @ .., longest] if k.lower == k.upper => (batch, longest),
         _ => {
             return Err(invalid!(
-                "diagonal of shape {diagonal} holds no band of several diagonals"
+                "The number of rows of `diagonal` doesn't match the number of diagonals implied from `d_lower` and \
+                 `d_upper`.\ndiagonal = {diagonal}, d_lower = {}, d_upper = {}",
+                k.lower,
+                k.upper
             ));
         }
     };
@@ -431,10 +429,22 @@ fn set_main_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     Ok(())
 }
 
+/// The reference infers the shape first without the value of `k`, as if it were the main diagonal. What does not fit then is an
+/// error even if the value would tell better.
 fn set_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    let shape = with_band(ctx, None)?;
+    let shape = match Diagonals::of_operand(ctx, 2)? {
+        None => shape,
+        known => with_band(ctx, known)?,
+    };
+    ctx.set_output(0, shape);
+    Ok(())
+}
+
+/// The shape of the input with another band, of which the numbers of the diagonals may be known.
+fn with_band(ctx: &InferenceContext<'_>, known: Option<Diagonals>) -> Result<PartialShape> {
     let input = shape_ops::with_rank_at_least(ctx.input(0), 2)?;
     let mut diagonal = shape_ops::with_rank_at_least(ctx.input(1), 1)?;
-    let known = Diagonals::of_operand(ctx, 2)?;
     let k = known.unwrap_or(Diagonals { lower: 0, upper: 0 });
     let is_single = k.lower == k.upper;
     if let Some(&[ref batch @ .., rows, columns]) = input.dims() {
@@ -451,8 +461,7 @@ fn set_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
             k.check_static(rows, columns)?;
         }
     }
-    ctx.set_output(0, with_batch_of(&input, &diagonal, if is_single { 1 } else { 2 })?);
-    Ok(())
+    with_batch_of(&input, &diagonal, if is_single { 1 } else { 2 })
 }
 
 fn set_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
@@ -560,6 +569,10 @@ mod tests {
         let below = run(ints(&[1]), Tensor::scalar(-1), -1, 3);
         let found = values::<i32>("MatrixDiagV3", &aligned("RIGHT_LEFT"), &below).unwrap();
         assert_eq!(found, (vec![2, 3], vec![7, 7, 7, 1, 7, 7]));
+        // The lowest diagonal of the band has no element in matrices of one row.
+        let flat = run(tensor(&[3, 1], &[1, 2, 3]), ints(&[-1, 1]), 1, 2);
+        let found = values::<i32>("MatrixDiagV2", &[int32()], &flat).unwrap();
+        assert_eq!(found, (vec![1, 2], vec![2, 1]));
         let cases = [
             (run(ints(&[1, 2]), ints(&[0]), 1, -1), "The number of rows is too small."),
             (run(ints(&[1, 2]), ints(&[0]), -1, 1), "The number of columns is too small."),
@@ -604,7 +617,15 @@ mod tests {
                 "lower_diag_index is greater than upper_diag_index",
             ),
             ("MatrixSetDiag", "[?,3,4];[2,3]", vec![], "[2,3,4]"),
-            ("MatrixSetDiagV2", "[?,3,4];[2,2,3];[2]", k(2, &[0, 1]), "[2,3,4]"),
+            ("MatrixSetDiagV2", "[?,3,4];[2,3];[1]", k(2, &[0]), "[2,3,4]"),
+            ("MatrixSetDiagV2", "[2,3,4];[2,2,3];[2]", k(2, &[0, 1]), "[2,3,4]"),
+            ("MatrixSetDiagV2", "?;[2,?,?];[2]", k(2, &[0, 1]), "[2,?,?]"),
+            (
+                "MatrixSetDiagV2",
+                "[?,3,4];[2,2,3];[2]",
+                k(2, &[0, 1]),
+                "Shapes must be equal rank, but are 3 and 4",
+            ),
         ];
         for (op, inputs, constants, expected) in cases {
             assert_eq!(shapes(op, &[int32()], inputs, &constants), expected, "{op} {inputs}");

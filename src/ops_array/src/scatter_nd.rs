@@ -23,7 +23,7 @@ fn scatter_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let output = ctx.operand_shape(2)?;
     let indices = shape_ops::with_rank_at_least(ctx.input(0), 1)?;
     let updates = shape_ops::with_rank_at_least(ctx.input(1), 1)?;
-    check_static(&indices, &updates, &output)?;
+    check_static(&indices, &updates, &output, "output")?;
     ctx.set_output(0, output);
     Ok(())
 }
@@ -32,22 +32,23 @@ fn add_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let input = shape_ops::with_rank_at_least(ctx.input(0), 1)?;
     let indices = shape_ops::with_rank_at_least(ctx.input(1), 1)?;
     let updates = shape_ops::with_rank_at_least(ctx.input(2), 1)?;
-    check_static(&indices, &updates, &input)?;
+    check_static(&indices, &updates, &input, "input")?;
     ctx.set_output(0, input);
     Ok(())
 }
 
-/// Refuses updates that cannot be a slice of the output for each tuple of indices.
+/// Refuses updates that cannot be a slice of the output, which messages call `name`, for each tuple of indices.
 pub(crate) fn check_static(
     indices: &PartialShape,
     updates: &PartialShape,
     output: &PartialShape,
+    name: &str,
 ) -> Result<()> {
     let empty = |shape: &PartialShape| shape_ops::num_elements(shape).value() == Some(0);
     let filled = |shape: &PartialShape| shape_ops::num_elements(shape).value() > Some(0);
     require!(
         !(empty(output) && (filled(indices) || filled(updates))),
-        "Indices and updates specified for empty output"
+        "Indices and updates specified for empty {name}"
     );
     let (Some(index_dims), Some(update_rank)) = (indices.dims(), updates.rank()) else {
         return Ok(());
@@ -96,6 +97,14 @@ fn output_of_zeros(ctx: &mut OpContext<'_>) -> Result<Tensor> {
 }
 
 fn output_of_input(ctx: &mut OpContext<'_>) -> Result<Tensor> {
+    let (indices, updates) = (ctx.input(1)?.shape(), ctx.input(2)?.shape());
+    if let ([rows, ..], [other, ..]) = (indices.dims(), updates.dims()) {
+        require!(
+            rows == other,
+            "Dimensions [0,1) of indices[shape={indices}] = {rows} must match dimensions [0,1) of \
+             updates[shape={updates}] = {other}"
+        );
+    }
     let input = ctx.take_input(0)?;
     if input.is_exclusive() { Ok(input) } else { input.deep_copy() }
 }

@@ -227,6 +227,7 @@ const MAX_MASKED_AXES: usize = 8;
 fn reverse_by_mask(ctx: &mut OpContext<'_>) -> Result<()> {
     let (input, mask) = (ctx.input(0)?, ctx.input(1)?);
     if input.rank() > 0 {
+        require!(input.dim(0) > 0, "Invalid input first dimension. Found 0.");
         require!(mask.rank() == 1, "'dims' must be 1-dimension, not {}", mask.rank());
         require!(
             mask.count() == input.rank(),

@@ -35,7 +35,7 @@ fn scatter_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let tensor = shape_ops::with_rank_at_least(ctx.input(0), 1)?;
     let indices = shape_ops::with_rank_at_least(ctx.input(1), 1)?;
     let updates = shape_ops::with_rank_at_least(ctx.input(2), 1)?;
-    check_static(&indices, &updates, &tensor)?;
+    check_static(&indices, &updates, &tensor, "input")?;
     ctx.set_output(0, tensor);
     Ok(())
 }
