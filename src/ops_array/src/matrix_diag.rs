@@ -487,6 +487,14 @@ fn set_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
             "diagonal must be at least 1-dim, received shape: {diagonal}"
         );
         k.check_within(rows, columns, "")?;
+        require!(
+            k.lower == k.upper || diagonal.rank() > batch.len(),
+            "Diagonal tensor rank must be large enough to contain a diagonal-count dimension. Input rank: {}, Expected \
+             diagonal rank >= {}, Received diagonal rank: {}",
+            input.rank(),
+            batch.len() + 1,
+            diagonal.rank()
+        );
         let count = diagonal.dims().get(batch.len());
         require!(
             k.lower == k.upper || count == Some(&k.count()),
