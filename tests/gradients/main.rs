@@ -16,21 +16,15 @@ use tfcore_base::Code;
 
 /// Ops that gradients are made of and that have no kernel yet. The list only shrinks.
 const WITHOUT_KERNEL: &[&str] = &[
-    "BatchToSpace",
-    "BatchToSpaceND",
     "CropAndResize",
     "CropAndResizeGradBoxes",
     "CropAndResizeGradImage",
-    "DepthToSpace",
     "FractionalAvgPool",
     "FractionalAvgPoolGrad",
     "FractionalMaxPool",
     "FractionalMaxPoolGrad",
     "ScaleAndTranslate",
     "ScaleAndTranslateGrad",
-    "SpaceToBatch",
-    "SpaceToBatchND",
-    "SpaceToDepth",
 ];
 
 /// Ops whose gradients make sense only with others around them; `calls.rs`, `loops.rs` and the C tests have them.

@@ -36,6 +36,7 @@ mod role;
 pub mod shape_fns;
 pub mod shape_ops;
 mod shape_proto;
+mod slice_write;
 mod spec_reader;
 mod step;
 mod sum;
@@ -79,6 +80,7 @@ pub use resource::{
 };
 pub use role::Role;
 pub use shape_proto::{full_shape_from_proto, shape_from_proto, shape_to_proto};
+pub use slice_write::write_slice;
 pub use step::Step;
 pub use sum::{AddAssign, AddRows, LEFT_OUT, add_assign, add_assign_of_number, add_rows};
 pub use tensor_attr::{TensorAttr, describe_tensor, summarize_values};

@@ -330,10 +330,7 @@ impl Registry {
         for def in kernels.iter().filter(|def| def.device.name() == device) {
             if let Some((attr, _)) = def.constraints.iter().find(|(attr, _)| !attrs.contains(attr))
             {
-                return Err(invalid!(
-                    "OpKernel '{name}' has constraint on attr '{attr}' not in NodeDef '[{}]'",
-                    attrs_text(attrs)
-                ));
+                return Err(missing_attr(name, attrs, attr));
             }
             if def.matches(attrs) {
                 return Ok(());
@@ -364,6 +361,13 @@ impl Registry {
         init: &KernelInit<'_>,
     ) -> Result<Box<dyn Kernel>> {
         let kernels = self.kernels(&init.op.name);
+        for def in kernels.iter().filter(|def| def.device == device) {
+            if let Some((attr, _)) =
+                def.constraints.iter().find(|(attr, _)| !init.attrs.contains(attr))
+            {
+                return Err(missing_attr(&init.op.name, init.attrs, attr));
+            }
+        }
         let mut matching =
             kernels.iter().filter(|def| def.device == device && def.matches(init.attrs));
         let (best, next) = (matching.next(), matching.next());
@@ -379,6 +383,14 @@ impl Registry {
             None => Err(no_kernel(init, &kernels)),
         }
     }
+}
+
+/// The error for a kernel that is chosen by an attr that the node lacks.
+fn missing_attr(op: &str, attrs: &Attrs, attr: &str) -> tfcore_base::Error {
+    invalid!(
+        "OpKernel '{op}' has constraint on attr '{attr}' not in NodeDef '[{}]'",
+        attrs_text(attrs)
+    )
 }
 
 /// The error for a node with two kernels, of which at least one was added at run time.

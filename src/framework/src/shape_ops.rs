@@ -246,8 +246,11 @@ pub fn max(a: Dim, b: Dim) -> Dim {
     }
 }
 
-/// The number of elements, as far as known.
+/// The number of elements, as far as known: none if one dimension is 0, whatever the others are.
 pub fn num_elements(shape: &PartialShape) -> Dim {
+    if shape.dims().is_some_and(|dims| dims.iter().any(|dim| dim.value() == Some(0))) {
+        return Dim::new(0);
+    }
     shape.count().map_or_else(Dim::fresh, Dim::new)
 }
 

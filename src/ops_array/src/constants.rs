@@ -1,7 +1,12 @@
 //! Tensors from nothing: `Const`, placeholders, `Fill`, `ZerosLike`, `OnesLike`.
 
+use std::path::Path;
+
 use num_traits::One;
-use tfcore_base::{DType, Elem, LoopFor, Numbers, Result, TypedLoop, invalid, require};
+use tfcore_base::{
+    DType, Elem, LoopFor, Numbers, Result, TypedLoop, invalid, require, resource_exhausted,
+    unimplemented_error,
+};
 use tfcore_framework::movement::for_each_units;
 use tfcore_framework::{
     Forward, InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns,
@@ -22,6 +27,10 @@ pub(crate) fn register(r: &mut Registry) {
         .cpu(|_| Ok(Box::new(Forward)));
     // `Fill(dims: index_type, value: T) -> output: T`.
     r.op("Fill").shape(fill_shape).compute(fill);
+    // `Empty(shape: int32; init) -> output: dtype`: a tensor of that shape; zeros if `init` is set.
+    r.op("Empty").shape(empty_shape).compute(empty);
+    // `ImmutableConst(; dtype, shape, memory_region_name) -> tensor: dtype`: the bytes of a file.
+    r.op("ImmutableConst").shape(shape_fns::explicit).cpu(immutable_const_kernel);
     // `ZerosLike(x: T) -> y: T`.
     r.op("ZerosLike").shape(shape_fns::unchanged).compute(zeros_like);
     // `OnesLike(x: T) -> y: T`.
@@ -106,6 +115,48 @@ fn fill_with(parallel: Parallel<'_>, out: ElemsMut<'_>, value: &Tensor) {
     for_each_units(parallel, out, 1, &|_, part| part.fill(value.elems()));
 }
 
+fn empty_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    let shape = ctx.operand_shape(0)?;
+    ctx.set_output(0, shape);
+    Ok(())
+}
+
+/// The reference hands out memory as it finds it unless attr `init` is set; ours is always clear.
+fn empty(ctx: &mut OpContext<'_>) -> Result<()> {
+    let dims = ctx.input(0)?;
+    require!(dims.rank() == 1, "shape must be a vector of int32, got shape {}", dims.shape());
+    let out = ctx.allocate_zeros(ctx.output_dtype(0), Shape::new(&dims.to_i64s()?)?)?;
+    ctx.set_output(0, out);
+    Ok(())
+}
+
+fn immutable_const_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let dtype = init.attrs.dtype("dtype")?;
+    if dtype == DType::STRING || dtype.size() == 0 {
+        return Err(unimplemented_error!(
+            "Sorry, {} is not currently supported for ImmutableConstOp.",
+            dtype.enum_name()
+        ));
+    }
+    let shape = init.attrs.shape("shape")?;
+    let shape = shape.to_shape().ok_or_else(|| invalid!("Shape {shape} is not fully defined"))?;
+    let name = init.attrs.str("memory_region_name")?.to_string();
+    kernel(move |ctx| {
+        let content = ctx.step().files.read(Path::new(&name))?;
+        let needed = shape.count() * dtype.size();
+        if content.len() < needed {
+            return Err(resource_exhausted!(
+                "Region {name} has {} bytes, but a tensor of shape {shape} needs {needed}",
+                content.len()
+            ));
+        }
+        let mut out = ctx.allocate(dtype, shape.clone())?;
+        out.elems_mut()?.bytes().copy_from_slice(&content[..needed]);
+        ctx.set_output(0, out);
+        Ok(())
+    })
+}
+
 fn zeros_like(ctx: &mut OpContext<'_>) -> Result<()> {
     let input = ctx.input(0)?;
     let shape = input.shape().clone();
@@ -166,6 +217,29 @@ mod tests {
         assert_eq!(zeros.unwrap().1, [0, 0]);
         let negative = failure("Fill", &[int32()], &[ints(&[-1]), Tensor::scalar(1i32)]);
         assert_eq!(negative, "Dimension -1 must be >= 0");
+    }
+
+    #[test]
+    fn empty_tensors_and_files() {
+        let attrs = [("dtype", of(DType::FLOAT)), ("init", AttrValue::Bool(true))];
+        let found = values::<f32>("Empty", &attrs, &[ints(&[2, 1])]).unwrap();
+        assert_eq!(found, (vec![2, 1], vec![0.0, 0.0]));
+        assert_eq!(
+            failure("Empty", &attrs, &[tensor(&[1, 1], &[2])]),
+            "shape must be a vector of int32, got shape [1,1]"
+        );
+        let name = std::env::temp_dir().join(format!("tfcore-region-{}", std::process::id()));
+        std::fs::write(&name, [1, 0, 2, 0, 3]).unwrap();
+        let attrs = |size: i64| {
+            [
+                ("dtype", of(DType::INT16)),
+                ("shape", AttrValue::shape(PartialShape::from_i64s(&[size]).unwrap())),
+                ("memory_region_name", AttrValue::string(name.to_str().unwrap())),
+            ]
+        };
+        assert_eq!(values::<i16>("ImmutableConst", &attrs(2), &[]).unwrap().1, [1, 2]);
+        assert!(failure("ImmutableConst", &attrs(3), &[]).contains("has 5 bytes"));
+        std::fs::remove_file(&name).unwrap();
     }
 
     #[test]

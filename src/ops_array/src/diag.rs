@@ -3,7 +3,7 @@
 use tfcore_base::{Result, invalid, require};
 use tfcore_framework::geometry::{StridedDim, StridedView};
 use tfcore_framework::movement::{copy_view, write_view};
-use tfcore_framework::{InferenceContext, OpContext, Registry, shape_ops};
+use tfcore_framework::{InferenceContext, OpContext, Registry, shape_fns, shape_ops};
 use tfcore_tensor::{Dim, PartialShape, Shape};
 
 pub(crate) fn register(r: &mut Registry) {
@@ -13,8 +13,10 @@ pub(crate) fn register(r: &mut Registry) {
     r.op("DiagPart").shape(diag_part_shape).compute(diag_part);
     // `MatrixDiag(diagonal: T) -> output: T`, square matrices: zeros, but for `output[b.., i, i] = diagonal[b.., i]`.
     r.op("MatrixDiag").shape(matrix_diag_shape).compute(matrix_diag);
+    r.op("BatchMatrixDiag").shape(shape_fns::unknown).compute(matrix_diag);
     // `MatrixDiagPart(input: T) -> diagonal: T`, of any matrices: `diagonal[b.., i] = input[b.., i, i]`.
     r.op("MatrixDiagPart").shape(matrix_diag_part_shape).compute(matrix_diag_part);
+    r.op("BatchMatrixDiagPart").shape(shape_fns::unknown).compute(matrix_diag_part);
 }
 
 /// The diagonals of `batches` matrices of `rows` by `columns` elements.

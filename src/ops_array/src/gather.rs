@@ -9,6 +9,8 @@ use tfcore_framework::{
 };
 use tfcore_tensor::{Elems, ElemsMut, PartialShape, Shape, Tensor};
 
+use crate::no_kernel;
+
 pub(crate) fn register(r: &mut Registry) {
     // `Gather(params: Tparams, indices: Tindices) -> output: Tparams`, rows by number.
     r.op("Gather").shape(gather_shape).compute(|ctx| gather(ctx, 0));
@@ -219,13 +221,7 @@ fn gather_nd_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     let ignores = match policy {
         "" | "DEFAULT" | "ERROR" => false,
         "IGNORE" => true,
-        other => {
-            return Err(invalid!(
-                "No OpKernel was registered to support Op 'GatherNd' used by {{{{node {}}}}} with \
-                 bad_indices_policy=\"{other}\"",
-                init.name
-            ));
-        }
+        other => return Err(no_kernel(init, "bad_indices_policy", other)),
     };
     let name = init.name.to_string();
     kernel(move |ctx| gather_nd(ctx, ignores, &name))

@@ -14,6 +14,7 @@ pub(crate) fn register(r: &mut Registry) {
     // `MatrixBandPart(input: T, num_lower: Tindex, num_upper: Tindex) -> band: T`: of each matrix the
     // diagonal and so many below and above it, negative meaning all; zero elsewhere.
     r.op("MatrixBandPart").shape(shape_fns::unchanged).compute(band_part);
+    r.op("BatchMatrixBandPart").shape(shape_fns::unknown).compute(band_part);
 }
 
 fn one_hot_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {

@@ -23,7 +23,7 @@ fn scatter_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let output = ctx.operand_shape(2)?;
     let indices = shape_ops::with_rank_at_least(ctx.input(0), 1)?;
     let updates = shape_ops::with_rank_at_least(ctx.input(1), 1)?;
-    check_static(&indices, &updates, &output)?;
+    check_static(&indices, &updates, &output, "output")?;
     ctx.set_output(0, output);
     Ok(())
 }
@@ -32,22 +32,23 @@ fn add_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let input = shape_ops::with_rank_at_least(ctx.input(0), 1)?;
     let indices = shape_ops::with_rank_at_least(ctx.input(1), 1)?;
     let updates = shape_ops::with_rank_at_least(ctx.input(2), 1)?;
-    check_static(&indices, &updates, &input)?;
+    check_static(&indices, &updates, &input, "input")?;
     ctx.set_output(0, input);
     Ok(())
 }
 
-/// Refuses updates that cannot be a slice of the output for each tuple of indices.
-fn check_static(
+/// Refuses updates that cannot be a slice of the output, which messages call `name`, for each tuple of indices.
+pub(crate) fn check_static(
     indices: &PartialShape,
     updates: &PartialShape,
     output: &PartialShape,
+    name: &str,
 ) -> Result<()> {
     let empty = |shape: &PartialShape| shape_ops::num_elements(shape).value() == Some(0);
     let filled = |shape: &PartialShape| shape_ops::num_elements(shape).value() > Some(0);
     require!(
         !(empty(output) && (filled(indices) || filled(updates))),
-        "Indices and updates specified for empty output"
+        "Indices and updates specified for empty {name}"
     );
     let (Some(index_dims), Some(update_rank)) = (indices.dims(), updates.rank()) else {
         return Ok(());
@@ -96,6 +97,14 @@ fn output_of_zeros(ctx: &mut OpContext<'_>) -> Result<Tensor> {
 }
 
 fn output_of_input(ctx: &mut OpContext<'_>) -> Result<Tensor> {
+    let (indices, updates) = (ctx.input(1)?.shape(), ctx.input(2)?.shape());
+    if let ([rows, ..], [other, ..]) = (indices.dims(), updates.dims()) {
+        require!(
+            rows == other,
+            "Dimensions [0,1) of indices[shape={indices}] = {rows} must match dimensions [0,1) of \
+             updates[shape={updates}] = {other}"
+        );
+    }
     let input = ctx.take_input(0)?;
     if input.is_exclusive() { Ok(input) } else { input.deep_copy() }
 }
@@ -105,11 +114,7 @@ fn scatter_kernel(
     [indices, updates]: [usize; 2],
     output: OutputFn,
 ) -> Result<Box<dyn Kernel>> {
-    let ignores = match init.attrs.str("bad_indices_policy")? {
-        "" | "DEFAULT" | "ERROR" => false,
-        "IGNORE" => true,
-        other => return Err(invalid!("Unknown bad indices handling attribute: {other}")),
-    };
+    let ignores = ignores_bad_indices(init)?;
     kernel(move |ctx| {
         let mut out = output(ctx)?;
         let (indices, updates) = (ctx.input(indices)?, ctx.input(updates)?);
@@ -119,6 +124,15 @@ fn scatter_kernel(
         ctx.set_output(0, out);
         Ok(())
     })
+}
+
+/// True if attr `bad_indices_policy` says that indices outside of the tensor are left out.
+pub(crate) fn ignores_bad_indices(init: &KernelInit<'_>) -> Result<bool> {
+    match init.attrs.str("bad_indices_policy")? {
+        "" | "DEFAULT" | "ERROR" => Ok(false),
+        "IGNORE" => Ok(true),
+        other => Err(invalid!("Unknown bad indices handling attribute: {other}")),
+    }
 }
 
 /// The length of the tuples of indices.
@@ -149,28 +163,40 @@ fn check_shapes(indices: &Shape, updates: &Shape, output: &Shape) -> Result<usiz
     Ok(depth)
 }
 
-/// For each tuple the number of the slice that it names; bad ones name none if they are to be ignored.
-fn rows(indices: &Tensor, sizes: &[i64], output: &Shape, ignores: bool) -> Result<Vec<usize>> {
+/// For each tuple the number of the slice that it names; bad ones name none if they are to be ignored. Of several bad ones, the last
+/// is reported.
+pub(crate) fn rows(
+    indices: &Tensor,
+    sizes: &[i64],
+    output: &Shape,
+    ignores: bool,
+) -> Result<Vec<usize>> {
     let values = indices.to_i64s()?;
     let batch = Shape::new(&indices.shape()[..indices.rank() - 1])?;
     let mut rows = Vec::with_capacity(batch.count());
+    let mut last_bad = None;
     for number in 0..batch.count() {
         let tuple = &values[number * sizes.len()..(number + 1) * sizes.len()];
         let inside = tuple.iter().zip(sizes).all(|(index, size)| (0..*size).contains(index));
-        if !inside && !ignores {
-            let tuple: Vec<String> = tuple.iter().map(i64::to_string).collect();
-            return Err(invalid!(
-                "indices{} = [{}] does not index into shape {output}",
-                batch.coordinates(number),
-                tuple.join(", ")
-            ));
+        if !inside {
+            last_bad = Some((number, tuple));
         }
         let row = tuple.iter().zip(sizes).fold(0, |row, (&index, &size)| {
             if inside { row * size as usize + index as usize } else { LEFT_OUT }
         });
         rows.push(row);
     }
-    Ok(rows)
+    match last_bad {
+        Some((number, tuple)) if !ignores => {
+            let tuple: Vec<String> = tuple.iter().map(i64::to_string).collect();
+            Err(invalid!(
+                "indices{} = [{}] does not index into shape {output}",
+                batch.coordinates(number),
+                tuple.join(", ")
+            ))
+        }
+        _ => Ok(rows),
+    }
 }
 
 fn add(out: &mut Tensor, updates: &Tensor, rows: &[usize], depth: usize) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Ops that select a regular part: `Slice`, `StridedSlice`, `ReverseV2`.
+//! Ops that select a regular part: `Slice`, `StridedSlice`, `ReverseV2`, `Reverse`.
 
 use tfcore_base::{Result, invalid, require};
 use tfcore_framework::geometry::{
@@ -17,6 +17,8 @@ pub(crate) fn register(r: &mut Registry) {
     r.op("StridedSlice").shape(strided_slice_shape).cpu(strided_slice_kernel);
     // `ReverseV2(tensor: T, axis: Tidx) -> output: T`, turned round along each of the axes.
     r.op("ReverseV2").shape(reverse_shape).compute(reverse);
+    // `Reverse(tensor: T, dims: bool) -> output: T`, turned round along the axes of which `dims` is true.
+    r.op("Reverse").shape(reverse_mask_shape).compute(reverse_by_mask);
 }
 
 /// Sets output 0 to the part of input 0 that `view` names: shared where it is a range of whole rows at an
@@ -200,8 +202,51 @@ fn reverse(ctx: &mut OpContext<'_>) -> Result<()> {
         return Ok(());
     }
     require!(axes.rank() == 1, "'dims' must be 1-dimension, not {}", axes.rank());
-    let shape = input.shape().clone();
-    let reversed = reversed_axes(&axes.to_i64s()?, shape.rank())?;
+    let reversed = reversed_axes(&axes.to_i64s()?, input.rank())?;
+    reverse_along(ctx, &reversed)
+}
+
+fn reverse_mask_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    let mask = shape_ops::with_rank(ctx.input(1), 1)?;
+    let rank = mask.dim(0).value().and_then(|rank| usize::try_from(rank).ok());
+    let input = match rank {
+        Some(rank) => shape_ops::with_rank(ctx.input(0), rank)?,
+        None => ctx.input(0).clone(),
+    };
+    require!(
+        input.rank().is_none_or(|rank| rank <= MAX_MASKED_AXES),
+        "reverse does not work on tensors with more than {MAX_MASKED_AXES} dimensions"
+    );
+    ctx.set_output(0, input);
+    Ok(())
+}
+
+/// The most axes of a tensor that `Reverse` takes.
+const MAX_MASKED_AXES: usize = 8;
+
+fn reverse_by_mask(ctx: &mut OpContext<'_>) -> Result<()> {
+    let (input, mask) = (ctx.input(0)?, ctx.input(1)?);
+    if input.rank() > 0 {
+        require!(input.dim(0) > 0, "Invalid input first dimension. Found 0.");
+        require!(mask.rank() == 1, "'dims' must be 1-dimension, not {}", mask.rank());
+        require!(
+            mask.count() == input.rank(),
+            "'dims' must have the same number of values as 'input' has dimensions. 'input' has {}'dims' has {} values",
+            input.rank(),
+            mask.count()
+        );
+        require!(
+            input.rank() <= MAX_MASKED_AXES,
+            "reverse is not implemented for tensors of rank > {MAX_MASKED_AXES}"
+        );
+    }
+    let reversed = mask.as_slice::<bool>()?.to_vec();
+    reverse_along(ctx, &reversed)
+}
+
+/// Sets output 0 to input 0, turned round along the axes that are marked.
+fn reverse_along(ctx: &mut OpContext<'_>, reversed: &[bool]) -> Result<()> {
+    let shape = ctx.input(0)?.shape().clone();
     let strides = shape.strides();
     let mut offset = 0;
     let mut dims: Vec<StridedDim> = Vec::with_capacity(shape.rank());
@@ -275,6 +320,12 @@ mod tests {
         let reverse = |axes: &[i32]| [counting(&[2, 3]), ints(axes)];
         let found = values::<i32>("ReverseV2", &[int32()], &reverse(&[-1])).unwrap();
         assert_eq!(found.1, [2, 1, 0, 5, 4, 3]);
+        let masked = [counting(&[2, 2]), tensor(&[2], &[true, false])];
+        assert_eq!(values::<i32>("Reverse", &[int32()], &masked).unwrap().1, [2, 3, 0, 1]);
+        let short = [counting(&[2, 2]), tensor(&[1], &[true])];
+        assert!(
+            failure("Reverse", &[int32()], &short).ends_with("'input' has 2'dims' has 1 values")
+        );
         let found = values::<i32>("ReverseV2", &[int32()], &reverse(&[0, 1])).unwrap();
         assert_eq!(found.1, [5, 4, 3, 2, 1, 0]);
         assert_eq!(

@@ -1,15 +1,29 @@
-//! `StridedSliceGrad`: a slice put back into zeros.
+//! A slice put into a tensor: `StridedSliceGrad`, `TensorStridedSliceUpdate`.
 
 use tfcore_base::{Result, invalid, require};
 use tfcore_framework::geometry::{SliceMasks, SliceSpec, check_slice_operands};
 use tfcore_framework::movement::write_view;
-use tfcore_framework::{InferenceContext, Kernel, KernelInit, Registry, kernel};
+use tfcore_framework::{
+    InferenceContext, Kernel, KernelInit, Registry, kernel, shape_fns, write_slice,
+};
 use tfcore_tensor::{PartialShape, Shape, Tensor};
 
 pub(crate) fn register(r: &mut Registry) {
     // `StridedSliceGrad(shape: Index, begin: Index, end: Index, strides: Index, dy: T) -> output: T`: zeros of that shape,
     // but for `output[begin:end:strides] = dy`.
     r.op("StridedSliceGrad").shape(grad_shape).cpu(grad_kernel);
+    // `TensorStridedSliceUpdate(input: T, begin: Index, end: Index, strides: Index, value: T) -> output: T`: the input, but for
+    // `output[begin:end:strides] = value`, which is repeated to fill the slice.
+    r.op("TensorStridedSliceUpdate").shape(shape_fns::unchanged).cpu(|init| {
+        let masks = SliceMasks::from_attrs(init.attrs)?;
+        kernel(move |ctx| {
+            let mut out = ctx.take_or_copy_input(0)?;
+            let operands = [ctx.input(1)?, ctx.input(2)?, ctx.input(3)?];
+            write_slice(ctx, &mut out, operands, masks, ctx.input(4)?)?;
+            ctx.set_output(0, out);
+            Ok(())
+        })
+    });
 }
 
 fn grad_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
@@ -76,6 +90,19 @@ mod tests {
         assert_eq!(found, (vec![2, 2], vec![0, 0, 5, 6]));
         let nothing = inputs(&[2], [&[1], &[1], &[1]], ints(&[]));
         assert_eq!(values::<i32>("StridedSliceGrad", &attrs(0, 0), &nothing).unwrap().1, [0, 0]);
+    }
+
+    #[test]
+    fn slices_are_replaced() {
+        let update = |value: Tensor| {
+            [counting(&[2, 3]), ints(&[0, -1]), ints(&[2, 0]), ints(&[1, -1]), value]
+        };
+        let found = values::<i32>("TensorStridedSliceUpdate", &attrs(0, 0), &update(ints(&[7, 8])));
+        assert_eq!(found.unwrap(), (vec![2, 3], vec![0, 8, 7, 3, 8, 7]));
+        assert_eq!(
+            failure("TensorStridedSliceUpdate", &attrs(0, 0), &update(ints(&[1, 2, 3]))),
+            "Cannot broadcast input shape [3] into final shape [2,2]"
+        );
     }
 
     #[test]

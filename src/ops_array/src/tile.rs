@@ -1,8 +1,8 @@
 //! Ops that repeat: `Tile`, `BroadcastTo`, `BroadcastArgs`, `BroadcastGradientArgs`.
 
-use tfcore_base::{DType, Result, invalid, require};
+use tfcore_base::{DType, Result, internal, invalid, require};
 use tfcore_framework::geometry::{StridedDim, StridedView};
-use tfcore_framework::{InferenceContext, OpContext, Registry, shape_ops};
+use tfcore_framework::{InferenceContext, OpContext, Registry, shape_fns, shape_ops};
 use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 
 use crate::slice::output_view;
@@ -10,6 +10,11 @@ use crate::slice::output_view;
 pub(crate) fn register(r: &mut Registry) {
     // `Tile(input: T, multiples: Tmultiples) -> output: T`, the whole repeated along each axis.
     r.op("Tile").shape(tile_shape).compute(tile);
+    // `TileGrad(input: T, multiples: int32) -> output: T`, long replaced by sums. The reference's kernels ask for an attr that the op
+    // does not have, so that no node of it runs.
+    r.op("TileGrad")
+        .shape(shape_fns::unknown)
+        .compute(|_| Err(internal!("TileGrad has been replaced with reduce_sum")));
     // `BroadcastTo(input: T, shape: Tidx) -> output: T`, dimensions of size 1 repeated.
     r.op("BroadcastTo").shape(broadcast_to_shape).compute(broadcast_to);
     // `BroadcastArgs(s0: T, s1: T) -> r0: T`, the shape that two shapes broadcast to.

@@ -1,10 +1,12 @@
-//! `TopK` and `TopKV2`: the largest entries of each row.
+//! `TopK`, `TopKV2` and `ApproxTopK`: the largest entries of each row.
 
 use num_traits::Num;
 use tfcore_base::{DType, Elem, LoopFor, RealNumbers, Result, TypedLoop, require, try_filled};
 use tfcore_framework::movement::{Movement, for_each_units, move_elems};
 use tfcore_framework::{InferenceContext, OpContext, Registry, kernel, shape_ops};
 use tfcore_tensor::{Dim, Elems, ElemsMut, PartialShape, Shape};
+
+use crate::no_kernel;
 
 pub(crate) fn register(r: &mut Registry) {
     // `TopK(input: T) -> (values: T, indices: int32)`, where `k` is an attr.
@@ -14,6 +16,22 @@ pub(crate) fn register(r: &mut Registry) {
             let k = init.attrs.int("k")?;
             let sorted = init.attrs.bool("sorted")?;
             kernel(move |ctx| top_k(ctx, k, sorted, select))
+        },
+    );
+    // `ApproxTopK(input: T; k) -> (values: T, indices: int32)`: on CPUs the largest entries themselves, in order.
+    r.op("ApproxTopK").shape(approx_top_k_shape).typed_kernel::<Select, RealNumbers>(
+        "T",
+        |init, select| {
+            let k = init.attrs.int("k")?;
+            let (largest, axis) =
+                (init.attrs.bool("is_max_k")?, init.attrs.int("reduction_dimension")?);
+            if !largest {
+                return Err(no_kernel(init, "is_max_k", largest));
+            }
+            if axis != -1 {
+                return Err(no_kernel(init, "reduction_dimension", axis));
+            }
+            kernel(move |ctx| top_k(ctx, k, true, select))
         },
     );
     // `TopKV2(input: T, k: Tk) -> (values: T, indices: index_type)`: the `k` largest entries of each row
@@ -28,6 +46,67 @@ pub(crate) fn register(r: &mut Registry) {
                 top_k(ctx, k.to_i64s()?[0], sorted, select)
             })
         });
+}
+
+/// The shape function of `ApproxTopK` for the attrs for which there are kernels.
+fn approx_top_k_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    let input = shape_ops::with_rank_at_least(ctx.input(0), 1)?;
+    let axis = ctx.attrs.int("reduction_dimension")?;
+    let rank = input.rank().map_or(-1, |rank| rank as i64);
+    let axis = if axis < 0 { axis + rank } else { axis };
+    require!(
+        (0..rank).contains(&axis),
+        "Invalid reduction dimension: {}. Must be within the range of [{}, {}]",
+        ctx.attrs.int("reduction_dimension")?,
+        -rank,
+        rank - 1
+    );
+    let (k, size) = (ctx.attrs.int("k")?, input.dim(axis as usize));
+    require!(
+        size.to_i64() >= k,
+        "input must have last dimension >= k = {k} but was {}",
+        size.to_i64()
+    );
+    let count = match ctx.attrs.bool("aggregate_to_topk")? {
+        true => k,
+        false => bins(
+            size.to_i64(),
+            input.rank().unwrap_or(0),
+            k,
+            ctx.attrs.float("recall_target")?,
+            ctx.attrs.int("reduction_input_size_override")?,
+        )?,
+    };
+    let shape = shape_ops::replace_dim(&input, axis, Dim::new(count))?;
+    ctx.set_output(0, shape.clone());
+    ctx.set_output(1, shape);
+    Ok(())
+}
+
+/// The number of bins of which each keeps its largest entry, on the accelerators that this op is made for: so many that the expected
+/// share of the `k` largest entries among them, `exp((1 - k) / bins)`, reaches the recall.
+fn bins(size: i64, rank: usize, k: i64, recall: f32, counted: i64) -> Result<i64> {
+    let tile = if rank == 1 { 1024 } else { 128 };
+    if size <= tile {
+        return Ok(size);
+    }
+    require!(recall > 0.0 && recall <= 1.0, "recall_target should range in (0, 1]");
+    if recall == 1.0 {
+        return Ok(size);
+    }
+    if k == 1 {
+        return Ok(tile);
+    }
+    let wanted = ((1 - k) as f64 / f64::from(recall).ln()) as i64;
+    let counted = if counted >= 0 { counted } else { size };
+    let tiles = (size + tile - 1) / tile;
+    // Entries of so many tiles, a power of two, share a bin.
+    let halvings = (counted / wanted.max(tile).min(size)).checked_ilog2().unwrap_or(0);
+    let most = (tiles as u64).next_power_of_two().ilog2();
+    match halvings.min(most) {
+        0 => Ok(size),
+        halvings => Ok(((tiles + (1 << halvings) - 1) >> halvings) * tile),
+    }
 }
 
 fn attr_k(ctx: &InferenceContext<'_>) -> Result<Dim> {
@@ -345,6 +424,8 @@ impl<F: Fn(usize, usize) -> bool> Heap<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::*;
+    use tfcore_framework::AttrValue;
 
     #[test]
     fn ties_go_to_the_lower_index() {
@@ -356,6 +437,36 @@ mod tests {
             select(&row, &mut indices, true);
             assert_eq!(indices, expected, "k = {k}");
         }
+    }
+
+    #[test]
+    fn approximate_results_are_exact() {
+        let attrs = |largest: bool, aggregate: bool| {
+            [
+                ("T", of(DType::FLOAT)),
+                ("k", AttrValue::Int(2)),
+                ("is_max_k", AttrValue::Bool(largest)),
+                ("aggregate_to_topk", AttrValue::Bool(aggregate)),
+            ]
+        };
+        let row = tensor(&[1, 4], &[1.0f32, 4.0, 3.0, 4.0]);
+        let found = run("ApproxTopK", &attrs(true, true), std::slice::from_ref(&row)).unwrap();
+        assert_eq!(found[0].as_slice::<f32>().unwrap(), [4.0, 4.0]);
+        assert_eq!(found[1].as_slice::<i32>().unwrap(), [1, 3]);
+        assert!(failure("ApproxTopK", &attrs(false, true), &[row]).contains("is_max_k=\"false\""));
+        // The static shapes without aggregation are those of TensorFlow 2.21.
+        assert_eq!(shapes("ApproxTopK", &attrs(true, true), "[2,10]", &[]), "[2,2];[2,2]");
+        for (input, expected) in [("[2,10]", "[2,10]"), ("[2,1000]", "[2,256]")] {
+            let found = shapes("ApproxTopK", &attrs(true, false), input, &[]);
+            assert_eq!(found, format!("{expected};{expected}"));
+        }
+    }
+
+    #[test]
+    fn nodes_without_an_attr_that_chooses_the_kernel() {
+        let attrs = [("T", of(DType::FLOAT)), ("k", AttrValue::Int(1))];
+        let message = failure("TopK", &attrs, &[tensor(&[1], &[1.0f32])]);
+        assert!(message.starts_with("OpKernel 'TopK' has constraint on attr 'index_type'"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub(crate) fn register(r: &mut Registry) {
     r.op("Bincount")
         .shape(|ctx| {
             let size = counted(ctx, 1)?;
-            ctx.set_output(0, size.map_or_else(PartialShape::unknown, PartialShape::vector));
+            ctx.set_output(0, PartialShape::vector(size.unwrap_or(Dim::UNKNOWN)));
             Ok(())
         })
         .typed::<CountForm, Numbers>("T", bincount);
@@ -60,13 +60,20 @@ fn counted(ctx: &mut InferenceContext<'_>, index: usize) -> Result<Option<Dim>> 
 
 fn dense_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let input = ctx.input(0);
-    let size = counted(ctx, 1)?.unwrap_or(Dim::UNKNOWN);
-    let shape = match input.rank() {
-        None => return Ok(()),
-        Some(0) => return Err(invalid!("Shape must be at least rank 1 but is rank 0")),
-        Some(1) => PartialShape::vector(size),
-        Some(2) => PartialShape::matrix(input.dim(0), size),
-        Some(rank) => return Err(invalid!("Shape must be at most rank 2 but is rank {rank}")),
+    let size = counted(ctx, 1)?;
+    let shape = match (input.rank(), size) {
+        (None, _) => return Ok(()),
+        (Some(0), _) => return Err(invalid!("Shape must be at least rank 1 but is rank 0")),
+        (Some(3..), _) => {
+            return Err(invalid!(
+                "Shape must be at most rank 2 but is rank {}",
+                input.rank().unwrap_or_default()
+            ));
+        }
+        // Without the number of bins, that of rows is left open too, as in the reference.
+        (Some(rank), None) => PartialShape::of_rank(rank),
+        (Some(1), Some(size)) => PartialShape::vector(size),
+        (Some(_), Some(size)) => PartialShape::matrix(input.dim(0), size),
     };
     ctx.set_output(0, shape);
     Ok(())

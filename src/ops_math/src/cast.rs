@@ -455,6 +455,8 @@ impl ScalarKernel for CastKernel {
 pub(crate) fn register(r: &mut Registry) {
     // `Cast(x: SrcT, Truncate: bool = false) -> y: DstT`.
     r.op("Cast").shape(shape_fns::unchanged).cpu(CastKernel::build);
+    // `_HostCast(x: SrcT, Truncate: bool = false) -> y: DstT`, the same for tensors in host memory.
+    r.op("_HostCast").shape(shape_fns::unchanged).cpu(CastKernel::build);
 }
 
 #[cfg(test)]

@@ -41,15 +41,46 @@ macro_rules! functors {
 functors! {
     TanhGrad: |y, dy, r| dy.times(r(one(y).minus(r(y.times(y)))));
     SigmoidGrad: |y, dy, r| r(dy.times(y)).times(r(one(y).minus(y)));
-    // A gradient of 0 stays 0 where the slope is infinite.
-    SqrtGrad: |y, dy, r| if dy == zero(y) { dy } else { r(half(y).times(dy)).divided_by(y.conjugate()) };
     RsqrtGrad: |y, dy, r| if dy == zero(y) { dy } else {
         let y = y.conjugate();
         r(half(y).negated().times(r(dy.times(y)))).times(r(y.times(y)))
     };
     ReciprocalGrad: |y, dy, r| {
         let y = y.conjugate();
-        r(y.negated().times(dy)).times(y)
+        dy.negated().times(r(y.times(y)))
+    };
+}
+
+/// `dy / (2 y)`. A gradient of 0 stays 0 where the slope is infinite.
+struct SqrtGrad;
+
+impl TypedLoop for SqrtGrad {
+    type Loop = GradLoop;
+}
+
+/// The elements that the reference computes at once. What is left over it computes by another formula, which rounds differently.
+const PACKET: usize = 8;
+
+impl<T: Number<Wide: Field>> LoopFor<T> for SqrtGrad {
+    const LOOP: GradLoop = |ys, dys, out| {
+        let (ys, dys, out) = (ys.typed::<T>(), dys.typed::<T>(), out.typed::<T>());
+        let whole = out.len() / PACKET * PACKET;
+        let round = |step: T::Wide| T::narrow(step).widen();
+        vectorize(
+            #[inline(always)]
+            || {
+                for (index, (out, (y, dy))) in out.iter_mut().zip(ys.iter().zip(dys)).enumerate() {
+                    let (y, dy) = (y.widen().conjugate(), dy.widen());
+                    *out = T::narrow(if dy == zero(y) {
+                        dy
+                    } else if index < whole {
+                        round(half(y).divided_by(y)).times(dy)
+                    } else {
+                        round(half(y).times(dy)).divided_by(y)
+                    });
+                }
+            },
+        );
     };
 }
 

@@ -9,6 +9,7 @@ mod gather;
 mod gradient_descent;
 mod handle_shapes;
 mod indices;
+mod optimizer;
 mod ref_variables;
 mod resource_variables;
 mod scatter;
@@ -26,6 +27,7 @@ pub fn register(r: &mut Registry) {
     counter::register(r);
     gather::register(r);
     gradient_descent::register(r);
+    optimizer::register(r);
     scatter::register(r);
     scatter_nd::register(r);
     session_tensors::register(r);
