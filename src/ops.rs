@@ -27,4 +27,5 @@ fn register_all(registry: &mut Registry) {
     tfcore_ops_random::register(registry);
     tfcore_ops_state::register(registry);
     tfcore_ops_string::register(registry);
+    tfcore_ops_table::register(registry);
 }
