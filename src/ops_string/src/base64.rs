@@ -56,7 +56,6 @@ fn encode(bytes: &[u8], pad: bool) -> Vec<u8> {
 }
 
 fn decode(text: &[u8]) -> Result<Vec<u8>> {
-    require!(text.len() % 4 != 1, "Base64 string length cannot be 1 modulo 4.");
     // Padding is there for the last of whole groups of four.
     let text = match text {
         [rest @ .., b'=', b'='] | [rest @ .., b'='] if text.len().is_multiple_of(4) => rest,
@@ -64,6 +63,7 @@ fn decode(text: &[u8]) -> Result<Vec<u8>> {
     };
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
     for group in text.chunks(4) {
+        require!(group.len() != 1, "Base64 string length cannot be 1 modulo 4.");
         let mut bits = 0u32;
         for place in 0..4 {
             let value = group.get(place).map_or(0, |&digit| VALUES[usize::from(digit)]);

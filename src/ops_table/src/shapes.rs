@@ -82,7 +82,8 @@ pub(crate) fn find(ctx: &mut InferenceContext<'_>) -> Result<()> {
 pub(crate) fn export(ctx: &mut InferenceContext<'_>) -> Result<()> {
     handle(ctx)?;
     let (keys, values) = if is_resource(ctx) {
-        let keys = PartialShape::of_rank(1);
+        // The number of entries is not known, and with it nothing of the shapes.
+        let keys = PartialShape::unknown();
         let values = values_of(ctx, &keys, "Tkeys", "Tvalues")?;
         (keys, values)
     } else {
