@@ -353,28 +353,25 @@ fn float_list(items: &[Json]) -> Parse<Vec<u8>> {
         },
         _ => Err("expected a number".to_string()),
     });
-    let packed: Vec<u8> =
-        values.collect::<Parse<Vec<f32>>>()?.iter().flat_map(|value| value.to_le_bytes()).collect();
-    packed_list(packed)
+    // The reference does not pack what comes from JSON.
+    let mut out = Message::default();
+    for value in values {
+        out.0.push(1 << 3 | 5);
+        out.0.extend_from_slice(&value?.to_le_bytes());
+    }
+    Ok(out.0)
 }
 
 fn int64_list(items: &[Json]) -> Parse<Vec<u8>> {
-    let mut packed = Vec::new();
+    let mut out = Message::default();
     for item in items {
         let (Json::Text(text) | Json::Number(text)) = item else {
             return Err("expected a number".to_string());
         };
         let whole = || text.parse::<f64>().ok().filter(|value| value.fract() == 0.0 && value.abs() < 2f64.powi(63));
         let value = text.parse::<i64>().ok().or_else(|| whole().map(|value| value as i64));
-        append_varint(value.ok_or("invalid number")? as u64, &mut packed);
-    }
-    packed_list(packed)
-}
-
-fn packed_list(packed: Vec<u8>) -> Parse<Vec<u8>> {
-    let mut out = Message::default();
-    if !packed.is_empty() {
-        out.bytes(1, &packed);
+        out.0.push(1 << 3);
+        append_varint(value.ok_or("invalid number")? as u64, &mut out.0);
     }
     Ok(out.0)
 }
