@@ -8,7 +8,9 @@ mod fill;
 mod matmul;
 mod moves;
 mod ragged;
+mod ragged_variant;
 mod reduce;
+mod serialize;
 mod to_dense;
 
 #[cfg(test)]
@@ -24,6 +26,8 @@ pub fn register(r: &mut Registry) {
     matmul::register(r);
     moves::register(r);
     ragged::register(r);
+    ragged_variant::register(r);
     reduce::register(r);
+    serialize::register(r);
     to_dense::register(r);
 }

@@ -19,7 +19,7 @@ pub(crate) fn register(r: &mut Registry) {
 }
 
 /// Integers as splits of type `dtype`.
-fn splits_tensor(dtype: DType, splits: &[i64]) -> Result<Tensor> {
+pub(crate) fn splits_tensor(dtype: DType, splits: &[i64]) -> Result<Tensor> {
     if dtype == DType::INT64 {
         return vector(splits);
     }
