@@ -24,6 +24,7 @@ pub mod log;
 mod loops;
 pub mod movement;
 mod name_hash;
+pub mod named;
 mod op_def;
 mod op_spec;
 pub mod op_table;

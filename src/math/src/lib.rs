@@ -11,6 +11,7 @@
 //! * [`wide`]: the types in which sums are kept;
 //! * [`reduce`]: reductions along one axis of an (outer, reduced, inner) layout;
 //! * [`elementary`]: vectorisable exponentials and their relatives;
+//! * [`hash`]: hashes of bytes that models depend on;
 //! * [`special`]: Bessel, gamma and other special functions;
 //! * [`philox`]: TensorFlow's counter-based random streams.
 
@@ -23,6 +24,7 @@ pub mod fork;
 #[path = "fork_modelled.rs"]
 pub mod fork;
 pub mod gemm;
+pub mod hash;
 pub mod isa;
 pub mod philox;
 pub mod pool;

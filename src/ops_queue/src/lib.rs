@@ -5,7 +5,6 @@ mod accumulator;
 mod barrier;
 mod monitor;
 mod mutex;
-mod named;
 mod queue;
 mod shapes;
 mod staging;
@@ -15,7 +14,7 @@ mod harness;
 #[cfg(test)]
 mod tests;
 
-use tfcore_framework::Registry;
+use tfcore_framework::{Registry, named};
 
 /// Attaches the family's behaviour.
 pub fn register(r: &mut Registry) {

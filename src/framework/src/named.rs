@@ -5,20 +5,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tfcore_base::{DType, Result, invalid};
-use tfcore_framework::{
+use tfcore_tensor::{HandleKey, OpaqueResource, ResourceHandle, Shape, TString, Tensor};
+
+use crate::{
     Attrs, DEFAULT_CONTAINER, Kernel, KernelInit, OpContext, Resource, Value, Variable,
     container_and_name, kernel,
 };
-use tfcore_tensor::{HandleKey, ResourceHandle, Shape, TString, Tensor};
 
 /// A resource that ops name by its type.
-pub(crate) trait NamedResource: Resource {
+pub trait NamedResource: Resource {
     /// The name of the type, as handles and messages have it.
     const TYPE: &'static str;
 }
 
 /// The container and the name that a node gives its resource.
-pub(crate) struct ResourceName {
+pub struct ResourceName {
     container: String,
     name: Name,
 }
@@ -37,7 +38,7 @@ impl ResourceName {
     ///
     /// # Errors
     /// `InvalidArgument` if an attr has characters that it may not have.
-    pub(crate) fn or_private(init: &KernelInit<'_>) -> Result<ResourceName> {
+    pub fn or_private(init: &KernelInit<'_>) -> Result<ResourceName> {
         let node = init.name.to_string();
         ResourceName::new(init, || Name::Private { node, made: OnceLock::new() })
     }
@@ -46,7 +47,7 @@ impl ResourceName {
     ///
     /// # Errors
     /// As [`ResourceName::or_private`].
-    pub(crate) fn or_node(init: &KernelInit<'_>) -> Result<ResourceName> {
+    pub fn or_node(init: &KernelInit<'_>) -> Result<ResourceName> {
         ResourceName::new(init, || Name::Given(init.name.to_string()))
     }
 
@@ -60,11 +61,13 @@ impl ResourceName {
         Ok(ResourceName { container: container.to_string(), name })
     }
 
-    pub(crate) fn container(&self) -> &str {
+    /// The name of the container.
+    pub fn container(&self) -> &str {
         &self.container
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// The name of the resource.
+    pub fn name(&self) -> &str {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         match &self.name {
             Name::Given(name) => name,
@@ -78,18 +81,29 @@ impl ResourceName {
 
 /// A kernel that hands out the handle of a resource, which it makes unless there is one of that name: then
 /// `check` looks whether it is what the node describes.
-pub(crate) fn handle_kernel<R: NamedResource>(
+pub fn handle_kernel<R: NamedResource>(
     init: &KernelInit<'_>,
     make: impl Fn(&str) -> Result<R> + Send + Sync + 'static,
     check: impl Fn(&R) -> Result<()> + Send + Sync + 'static,
 ) -> Result<Box<dyn Kernel>> {
     let names = ResourceName::or_private(init)?;
+    handle_kernel_of(init, names, move |_, name| make(name), check)
+}
+
+/// As [`handle_kernel`], for a resource called `names` that is made of the node's inputs.
+pub fn handle_kernel_of<R: NamedResource>(
+    init: &KernelInit<'_>,
+    names: ResourceName,
+    make: impl Fn(&OpContext<'_>, &str) -> Result<R> + Send + Sync + 'static,
+    check: impl Fn(&R) -> Result<()> + Send + Sync + 'static,
+) -> Result<Box<dyn Kernel>> {
     let is_ref = init.output_dtypes[0].is_ref();
     let node = init.name.to_string();
     let made: OnceLock<Value> = OnceLock::new();
     kernel(move |ctx| {
         let (container, name) = (names.container(), names.name());
-        let resource = ctx.resources().get_or_create(container, R::TYPE, name, || make(name))?;
+        let resource =
+            ctx.resources().get_or_create(container, R::TYPE, name, || make(ctx, name))?;
         check(&resource)?;
         let handle = made.get_or_init(|| match is_ref {
             true => Value::Ref(Arc::new(ref_handle(&node, container, name))),
@@ -104,8 +118,24 @@ pub(crate) fn handle_kernel<R: NamedResource>(
     })
 }
 
+/// A handle that keeps its resource alive, which no name leads to.
+pub fn anonymous_handle<R: NamedResource>(
+    ctx: &OpContext<'_>,
+    name: String,
+    resource: Arc<R>,
+) -> Tensor {
+    Tensor::scalar(ResourceHandle(Some(Arc::new(HandleKey {
+        device: ctx.step().device.to_string(),
+        container: "localhost".to_string(),
+        name,
+        type_name: R::TYPE.to_string(),
+        dtypes_and_shapes: Vec::new(),
+        resource: Some(OpaqueResource(resource)),
+    }))))
+}
+
 /// The handles of old: a variable with the container and the name.
-pub(crate) fn ref_handle(node: &str, container: &str, name: &str) -> Variable {
+pub fn ref_handle(node: &str, container: &str, name: &str) -> Variable {
     let shape = Shape::vector(2);
     let variable = Variable::new(node, DType::STRING, shape.clone());
     let words = [container, name].map(|word| TString::from(word.as_bytes()));
@@ -113,7 +143,8 @@ pub(crate) fn ref_handle(node: &str, container: &str, name: &str) -> Variable {
     variable
 }
 
-pub(crate) fn handle(
+/// A handle that names a resource.
+pub fn handle(
     ctx: &OpContext<'_>,
     container: &str,
     name: &str,
@@ -133,7 +164,7 @@ pub(crate) fn handle(
 ///
 /// # Errors
 /// `NotFound` if there is no such resource, `InvalidArgument` if the handle is of another type.
-pub(crate) fn find<R: NamedResource>(ctx: &OpContext<'_>, index: usize) -> Result<Arc<R>> {
+pub fn find<R: NamedResource>(ctx: &OpContext<'_>, index: usize) -> Result<Arc<R>> {
     match ctx.value(index) {
         Some(Value::Ref(variable)) => {
             let tensor = variable.read()?;
@@ -148,6 +179,11 @@ pub(crate) fn find<R: NamedResource>(ctx: &OpContext<'_>, index: usize) -> Resul
         }
         Some(Value::Tensor(tensor)) if tensor.dtype() == DType::RESOURCE => {
             let key = checked_handle::<R>(ctx, index)?;
+            if let Some(OpaqueResource(owned)) = &key.resource
+                && let Ok(resource) = owned.clone().downcast()
+            {
+                return Ok(resource);
+            }
             ctx.resources().get(&key.container, R::TYPE, &key.name)
         }
         _ => Err(invalid!("{index}-th input expects a ref type")),
@@ -158,7 +194,7 @@ pub(crate) fn find<R: NamedResource>(ctx: &OpContext<'_>, index: usize) -> Resul
 ///
 /// # Errors
 /// `InvalidArgument` if it is of another.
-pub(crate) fn checked_handle<'c, R: NamedResource>(
+pub fn checked_handle<'c, R: NamedResource>(
     ctx: &'c OpContext<'_>,
     index: usize,
 ) -> Result<&'c Arc<HandleKey>> {
@@ -193,19 +229,20 @@ fn readable(type_name: &str) -> String {
 }
 
 /// The types of a node's inputs and outputs, to be compared with what its resource holds.
-pub(crate) struct Signature {
+pub struct Signature {
     inputs: Vec<DType>,
     outputs: Vec<DType>,
 }
 
 impl Signature {
-    pub(crate) fn new(init: &KernelInit<'_>) -> Signature {
+    /// Of a node.
+    pub fn new(init: &KernelInit<'_>) -> Signature {
         Signature { inputs: init.input_dtypes.to_vec(), outputs: init.output_dtypes.to_vec() }
     }
 
     /// # Errors
     /// `InvalidArgument` unless the inputs after the first `before` have the types `dtypes`.
-    pub(crate) fn check_inputs(&self, before: usize, dtypes: &[DType]) -> Result<()> {
+    pub fn check_inputs(&self, before: usize, dtypes: &[DType]) -> Result<()> {
         if &self.inputs[before..] == dtypes {
             return Ok(());
         }
@@ -215,12 +252,22 @@ impl Signature {
 
     /// # Errors
     /// `InvalidArgument` unless the outputs after the first `before` have the types `dtypes`.
-    pub(crate) fn check_outputs(&self, before: usize, dtypes: &[DType]) -> Result<()> {
+    pub fn check_outputs(&self, before: usize, dtypes: &[DType]) -> Result<()> {
         if &self.outputs[before..] == dtypes {
             return Ok(());
         }
         let expected = [&self.outputs[..before], dtypes].concat();
         Err(self.mismatch(&self.inputs, &expected))
+    }
+
+    /// # Errors
+    /// `InvalidArgument` unless the inputs after the first one and the outputs have these types.
+    pub fn check(&self, inputs: &[DType], outputs: &[DType]) -> Result<()> {
+        if self.inputs.get(1..) == Some(inputs) && self.outputs == outputs {
+            return Ok(());
+        }
+        let handle = &self.inputs[..self.inputs.len().min(1)];
+        Err(self.mismatch(&[handle, inputs].concat(), outputs))
     }
 
     fn mismatch(&self, inputs: &[DType], outputs: &[DType]) -> tfcore_base::Error {
@@ -235,7 +282,7 @@ impl Signature {
 }
 
 /// A list as messages have it: `int64, float`.
-pub(crate) fn join<T: std::fmt::Display>(items: &[T]) -> String {
+pub fn join<T: std::fmt::Display>(items: &[T]) -> String {
     items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
 }
 
@@ -243,7 +290,7 @@ pub(crate) fn join<T: std::fmt::Display>(items: &[T]) -> String {
 ///
 /// # Errors
 /// `InvalidArgument` if it does not fit.
-pub(crate) fn int32(attrs: &Attrs, name: &str) -> Result<i32> {
+pub fn int32(attrs: &Attrs, name: &str) -> Result<i32> {
     let value = attrs.int(name)?;
     i32::try_from(value)
         .map_err(|_| invalid!("Attr {name} has value {value} out of range for an int32"))
@@ -253,7 +300,7 @@ pub(crate) fn int32(attrs: &Attrs, name: &str) -> Result<i32> {
 ///
 /// # Errors
 /// `InvalidArgument` if there is one.
-pub(crate) fn check_no_timeout(attrs: &Attrs) -> Result<()> {
+pub fn check_no_timeout(attrs: &Attrs) -> Result<()> {
     if attrs.int("timeout_ms")? != -1 {
         return Err(invalid!("Timeout not supported yet."));
     }
