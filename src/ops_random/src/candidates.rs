@@ -103,7 +103,7 @@ impl Words {
         }
     }
 
-    fn below_u64(&mut self, n: u64) -> u64 {
+    pub(crate) fn below_u64(&mut self, n: u64) -> u64 {
         if n.is_power_of_two() {
             return self.next_u64() & (n - 1);
         }

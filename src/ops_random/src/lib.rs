@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod candidates;
+mod clustering;
 mod crop;
 mod distribution;
 mod distorted_box;
@@ -30,6 +31,7 @@ pub fn register(r: &mut Registry) {
     draws::register(r);
     truncated::register(r);
     candidates::register(r);
+    clustering::register(r);
     sobol::register(r);
     crop::register(r);
     distorted_box::register(r);
