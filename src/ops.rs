@@ -18,6 +18,7 @@ fn register_all(registry: &mut Registry) {
     tfcore_ops_array::register(registry);
     tfcore_ops_control::register(registry);
     tfcore_ops_math::register(registry);
+    tfcore_ops_misc::register(registry);
     tfcore_ops_image::register(registry);
     tfcore_ops_linalg::register(registry);
     tfcore_ops_io::register(registry);

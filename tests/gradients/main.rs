@@ -16,15 +16,10 @@ use tfcore_base::Code;
 
 /// Ops that gradients are made of and that have no kernel yet. The list only shrinks.
 const WITHOUT_KERNEL: &[&str] = &[
-    "CropAndResize",
-    "CropAndResizeGradBoxes",
-    "CropAndResizeGradImage",
     "FractionalAvgPool",
     "FractionalAvgPoolGrad",
     "FractionalMaxPool",
     "FractionalMaxPoolGrad",
-    "ScaleAndTranslate",
-    "ScaleAndTranslateGrad",
 ];
 
 /// Ops whose gradients make sense only with others around them; `calls.rs`, `loops.rs` and the C tests have them.

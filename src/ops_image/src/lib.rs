@@ -1,12 +1,21 @@
 //! Ops on images.
 #![forbid(unsafe_code)]
 
+mod area;
 mod bicubic;
 mod bilinear;
+mod color;
+mod combined;
+mod crop;
+mod draw;
+mod glimpse;
 mod gradients;
 mod nearest;
+mod projective;
 mod resize;
 mod resize_grad;
+mod scale;
+mod suppression;
 
 use tfcore_framework::Registry;
 
@@ -17,4 +26,13 @@ pub fn register(r: &mut Registry) {
     bicubic::register(r);
     resize_grad::register(r);
     gradients::register(r);
+    area::register(r);
+    color::register(r);
+    combined::register(r);
+    crop::register(r);
+    draw::register(r);
+    glimpse::register(r);
+    projective::register(r);
+    scale::register(r);
+    suppression::register(r);
 }

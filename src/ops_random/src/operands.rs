@@ -56,7 +56,7 @@ pub(crate) fn stream_of_seed(seed: &Tensor) -> Result<Philox> {
 }
 
 /// The low and the high word.
-fn words(value: u64) -> [u32; 2] {
+pub(crate) fn words(value: u64) -> [u32; 2] {
     [value as u32, (value >> 32) as u32]
 }
 

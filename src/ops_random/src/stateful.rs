@@ -50,9 +50,14 @@ impl Generator {
 
     /// The current position; the next is past `words` words, in whole groups of four.
     pub(crate) fn reserve_words(&self, words: usize) -> Philox {
+        self.reserve_groups(words.div_ceil(4) as u64)
+    }
+
+    /// The current position; the next is past `groups` groups of four words.
+    pub(crate) fn reserve_groups(&self, groups: u64) -> Philox {
         let mut position = self.position.lock();
         let current = *position;
-        position.skip(words.div_ceil(4) as u64);
+        position.skip(groups);
         current
     }
 }

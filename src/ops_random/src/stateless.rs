@@ -113,7 +113,7 @@ fn shape(ctx: &mut InferenceContext<'_>, origin: Origin) -> Result<()> {
     Ok(())
 }
 
-fn check_seed(ctx: &InferenceContext<'_>, index: usize) -> Result<()> {
+pub(crate) fn check_seed(ctx: &InferenceContext<'_>, index: usize) -> Result<()> {
     let seed = shape_ops::with_rank(ctx.input(index), 1)?;
     shape_ops::with_value(seed.dim(0), 2)?;
     Ok(())
