@@ -23,6 +23,7 @@ fn register_all(registry: &mut Registry) {
     tfcore_ops_io::register(registry);
     tfcore_ops_list::register(registry);
     tfcore_ops_nn::register(registry);
+    tfcore_ops_quant::register(registry);
     tfcore_ops_queue::register(registry);
     tfcore_ops_random::register(registry);
     tfcore_ops_state::register(registry);

@@ -48,9 +48,10 @@ fn dilation_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let (strides, rates) = (field("strides", "stride")?, field("rates", "rates")?);
     let depth = shape_ops::merge_dims(input.dim(3), filter.dim(2))?;
     let known = [input.dim(1), input.dim(2), filter.dim(0), filter.dim(1)].map(Dim::value);
-    let mut sizes = [Dim::fresh(), Dim::fresh()];
+    let mut sizes = [Dim::fresh(), Dim::fresh(), Dim::fresh()];
     if let [Some(rows), Some(cols), Some(filter_rows), Some(filter_cols)] = known {
         let padding = same_or_valid(ctx.attrs)?;
+        sizes[2] = depth;
         for (axis, input, filter) in [(0, rows, filter_rows), (1, cols, filter_cols)] {
             let along =
                 WindowAxis { stride: strides[axis + 1], dilation: rates[axis + 1], padding };
@@ -58,7 +59,7 @@ fn dilation_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
             sizes[axis] = Dim::new(count as i64);
         }
     }
-    ctx.set_output(0, [input.dim(0), sizes[0], sizes[1], depth].into_iter().collect());
+    ctx.set_output(0, [input.dim(0), sizes[0], sizes[1], sizes[2]].into_iter().collect());
     Ok(())
 }
 
