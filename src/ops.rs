@@ -26,6 +26,7 @@ fn register_all(registry: &mut Registry) {
     tfcore_ops_quant::register(registry);
     tfcore_ops_queue::register(registry);
     tfcore_ops_random::register(registry);
+    tfcore_ops_rnn::register(registry);
     tfcore_ops_state::register(registry);
     tfcore_ops_string::register(registry);
 }

@@ -75,9 +75,9 @@ fn clamp(ctx: &mut OpContext<'_>, highest: Option<f32>) -> Result<()> {
     Ok(())
 }
 
-/// A range with 0 in its middle that has room for sums of many numbers of both ranges.
-fn sum_range(a: Range, b: Range) -> Range {
-    let reach = a.max.max((-a.min).max(b.max.max(-b.min))) * (1 << 14) as f32;
+/// A range with 0 in its middle, so many bits wider than both ranges.
+fn sum_range(a: Range, b: Range, bits: u32) -> Range {
+    let reach = a.max.max((-a.min).max(b.max.max(-b.min))) * (1u32 << bits) as f32;
     Range { min: -reach, max: reach }
 }
 
@@ -107,7 +107,7 @@ fn bias_add(ctx: &mut OpContext<'_>) -> Result<()> {
         bias.shape()
     );
     require!(bias.count() > 0, "Must provide at least 1 bias");
-    let total = sum_range(a, b);
+    let total = sum_range(a, b, 17);
     let quantize = Levels::QINT32.quantizer(total);
     let zero = Levels::QINT32.quantize(0.0, total);
     let part = |tensor: &tfcore_tensor::Tensor, range| -> Result<Vec<i32>> {
@@ -172,7 +172,7 @@ fn operand_ranges(ctx: &OpContext<'_>) -> Result<[Range; 2]> {
 fn add(ctx: &mut OpContext<'_>) -> Result<()> {
     let [a, b] = operand_ranges(ctx)?;
     let (x, y) = (ctx.input(0)?, ctx.input(1)?);
-    let total = sum_range(a, b);
+    let total = sum_range(a, b, 14);
     // A level is a multiple of the step, in the levels of the sum, from the level of 0 on. The reference does so unless a vector
     // meets a larger tensor.
     let by_steps = |range: Range, levels: Levels| {
@@ -292,6 +292,8 @@ fn concat_shape(ctx: &mut InferenceContext<'_>, axis: usize, first: usize) -> Re
         return Ok(());
     };
     require!(rank != 0, "Can't concatenate scalars (use tf.stack instead)");
+    let least = if axis < 0 { axis.unsigned_abs() } else { axis as u64 + 1 };
+    shape_ops::with_rank_at_least(&PartialShape::of_rank(rank), least as usize)?;
     let axis = shape_ops::resolve_axis(axis, rank)? as i64;
     let mut total = Dim::new(0);
     let mut shape = PartialShape::of_rank(rank);
@@ -530,34 +532,50 @@ fn resize(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
                 .collect()
         };
         let (down, across) = (neighbours(in_h, rows), neighbours(in_w, cols));
-        let plain = images.dtype() == DType::FLOAT;
-        let reals: Vec<f32> = if plain {
-            images.as_slice::<f32>()?.to_vec()
-        } else {
-            let levels = Levels::of(images.dtype())?;
-            read(images)?.into_iter().map(|level| levels.dequantize(level, range)).collect()
-        };
-        let mut out = Vec::with_capacity(shape.count());
-        for image in 0..batch {
-            for &(top, bottom, y) in &down {
-                for &(left, right, x) in &across {
-                    for channel in 0..channels {
-                        let at = |row: usize, col: usize| {
-                            reals[((image * in_h + row) * in_w + col) * channels + channel]
-                        };
-                        let mix = |a: f32, b: f32, t: f32| a + (b - a) * t;
-                        let above = mix(at(top, left), at(top, right), x);
-                        let below = mix(at(bottom, left), at(bottom, right), x);
-                        out.push(mix(above, below, y));
+        // Elements of the result, of its four neighbours and the weights of the right and the lower ones.
+        let each = |f: &mut dyn FnMut([usize; 4], f32, f32)| {
+            for image in 0..batch {
+                for &(top, bottom, y) in &down {
+                    for &(left, right, x) in &across {
+                        for channel in 0..channels {
+                            let at = |row: usize, col: usize| {
+                                ((image * in_h + row) * in_w + col) * channels + channel
+                            };
+                            let places = [
+                                at(top, left),
+                                at(top, right),
+                                at(bottom, left),
+                                at(bottom, right),
+                            ];
+                            f(places, x, y);
+                        }
                     }
                 }
             }
-        }
-        if plain {
+        };
+        if images.dtype() == DType::FLOAT {
+            let values = images.as_slice::<f32>()?;
+            let mut out = Vec::with_capacity(shape.count());
+            each(&mut |places, x, y| {
+                let [a, b, c, d] = places.map(|at| values[at]);
+                let (above, below) = (a + (b - a) * x, c + (d - c) * x);
+                out.push(above + (below - above) * y);
+            });
             ctx.set_output(0, tfcore_tensor::Tensor::from_slice(shape, &out)?);
         } else {
-            let levels = Levels::of(images.dtype())?;
-            write(ctx, 0, shape, out.into_iter().map(|x| levels.quantize(x, range)))?;
+            // Fixed point, with as many bits behind the point as the reference has.
+            let bits = if images.dtype() == DType::QUINT8 { 7 } else { 30 };
+            let one = 1i64 << bits;
+            let values = read(images)?;
+            let mut out = Vec::with_capacity(shape.count());
+            each(&mut |places, x, y| {
+                let [a, b, c, d] = places.map(|at| i64::from(values[at]));
+                let [x, y] = [x, y].map(|weight| (weight * one as f32) as i64);
+                let (above, below) = (a * one + (b - a) * x, c * one + (d - c) * x);
+                let sum = above + (below - above) / one * y;
+                out.push(((sum + one / 2) / one) as i32);
+            });
+            write(ctx, 0, shape, out.into_iter())?;
         }
         set_range(ctx, 1, range);
         Ok(())

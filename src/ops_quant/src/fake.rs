@@ -27,7 +27,7 @@ pub(crate) fn register(r: &mut Registry) {
 
     // `...Gradient(gradients: float, inputs: float, ...) -> backprops_wrt_input: float, backprop_wrt_min: float,
     // backprop_wrt_max: float`: gradients of inputs outside of the range go to its ends.
-    r.op("FakeQuantWithMinMaxArgsGradient").shape(shape_fns::merged(0, 1)).cpu(|init| {
+    r.op("FakeQuantWithMinMaxArgsGradient").shape(shape_fns::unchanged).cpu(|init| {
         let args = Args::new(init.attrs)?;
         kernel(move |ctx: &mut OpContext<'_>| args.backward(ctx))
     });

@@ -210,12 +210,17 @@ impl Quantize {
                 let to_even = self.to_even;
                 let rule: Rule = Box::new(move |x| {
                     let scaled = x.min(range.max).max(range.min) * scale;
-                    if to_even { scaled.round_ties_even() as i32 } else { scaled.round() as i32 }
+                    truncated(if to_even { scaled.round_ties_even() } else { scaled.round() })
                 });
                 Ok((rule, range))
             }
         }
     }
+}
+
+/// A float as an integer of 32 bits, as the reference's machine converts it: what does not fit becomes the lowest one.
+fn truncated(x: f32) -> i32 {
+    if (-2_147_483_648.0..2_147_483_648.0).contains(&x) { x as i32 } else { i32::MIN }
 }
 
 fn dequantize(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {

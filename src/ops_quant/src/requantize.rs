@@ -138,7 +138,8 @@ fn range_per_channel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         require!(input.rank() == 4, "Rank of input must be 4, got shape {}", input.shape());
         let depth = input.dim(3);
         let minima = vector(ctx, 1, "input_min", depth)?;
-        let maxima = vector(ctx, 2, "input_max", depth)?;
+        // The reference calls both by the first one's name.
+        let maxima = vector(ctx, 2, "input_min", depth)?;
         let mut largest = vec![0u32; depth];
         let mut negative = false;
         for (index, level) in read(input)?.into_iter().enumerate() {

@@ -95,8 +95,8 @@ fn conv_shape(ctx: &mut InferenceContext<'_>, biased: bool, by_channel: bool) ->
         scalar_outputs(ctx, 1);
         return Ok(());
     }
-    let ranges = shape_ops::with_rank_at_most(ctx.input(first + 2), 1)?;
-    let ranges = shape_ops::merge(&ranges, ctx.input(first + 3))?;
+    shape_ops::with_rank_at_most(ctx.input(first + 2), 1)?;
+    let ranges = shape_ops::with_rank_at_most(ctx.input(first + 3), 1)?;
     (1..3).for_each(|index| ctx.set_output(index, ranges.clone()));
     Ok(())
 }
