@@ -7,6 +7,8 @@ mod image;
 mod loops;
 mod math;
 mod nn;
+mod quant;
+mod rnn;
 
 use std::collections::BTreeSet;
 
@@ -22,10 +24,6 @@ const WITHOUT_KERNEL: &[&str] = &[
     "CropAndResizeGradBoxes",
     "CropAndResizeGradImage",
     "DepthToSpace",
-    "FractionalAvgPool",
-    "FractionalAvgPoolGrad",
-    "FractionalMaxPool",
-    "FractionalMaxPoolGrad",
     "ScaleAndTranslate",
     "ScaleAndTranslateGrad",
     "SpaceToBatch",
@@ -51,6 +49,8 @@ fn cases() -> Vec<Case> {
     cases.extend(array::cases());
     cases.extend(nn::cases());
     cases.extend(image::cases());
+    cases.extend(quant::cases());
+    cases.extend(rnn::cases());
     cases
 }
 
@@ -75,11 +75,17 @@ fn gradients_agree_with_difference_quotients() {
 #[test]
 fn every_gradient_has_a_case() {
     let tested: BTreeSet<&str> = cases().iter().map(|case| case.op).collect();
-    let untested: BTreeSet<&str> =
-        [math::UNTESTED, array::UNTESTED, nn::UNTESTED, image::UNTESTED, &OF_SEVERAL_NODES]
-            .concat()
-            .into_iter()
-            .collect();
+    let untested: BTreeSet<&str> = [
+        math::UNTESTED,
+        array::UNTESTED,
+        nn::UNTESTED,
+        image::UNTESTED,
+        quant::UNTESTED,
+        &OF_SEVERAL_NODES,
+    ]
+    .concat()
+    .into_iter()
+    .collect();
     let without: Vec<&str> = registry()
         .differentiable()
         .into_iter()

@@ -48,7 +48,8 @@ fn dilation_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let (strides, rates) = (field("strides", "stride")?, field("rates", "rates")?);
     let depth = shape_ops::merge_dims(input.dim(3), filter.dim(2))?;
     let known = [input.dim(1), input.dim(2), filter.dim(0), filter.dim(1)].map(Dim::value);
-    let mut sizes = [Dim::fresh(), Dim::fresh(), Dim::fresh()];
+    // The reference knows the depth of the filter alone unless all sizes are known.
+    let mut sizes = [Dim::fresh(), Dim::fresh(), filter.dim(2)];
     if let [Some(rows), Some(cols), Some(filter_rows), Some(filter_cols)] = known {
         let padding = same_or_valid(ctx.attrs)?;
         sizes[2] = depth;

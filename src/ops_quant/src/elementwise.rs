@@ -130,7 +130,7 @@ fn binary_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 }
 
 /// The shape that the operands broadcast to, and for each element of the result those of the operands.
-fn broadcast(x: &Shape, y: &Shape) -> Result<(Shape, Vec<[usize; 2]>)> {
+pub(crate) fn broadcast(x: &Shape, y: &Shape) -> Result<(Shape, Vec<[usize; 2]>)> {
     let rank = x.rank().max(y.rank());
     let at = |shape: &Shape, axis: usize| match (axis + shape.rank()).checked_sub(rank) {
         Some(axis) => shape.dim(axis),

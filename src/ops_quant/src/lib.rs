@@ -11,6 +11,8 @@ mod requantize;
 mod round_trip;
 mod shape_only;
 mod shapes;
+mod uniform;
+mod uniform_product;
 
 use tfcore_framework::Registry;
 
@@ -24,4 +26,6 @@ pub fn register(r: &mut Registry) {
     pool::register(r);
     product::register(r);
     shape_only::register(r);
+    uniform::register(r);
+    uniform_product::register(r);
 }

@@ -32,18 +32,13 @@ pub(crate) fn register(r: &mut Registry) {
         .shape(gradient_shape)
         .typed_kernel::<Rounding, Types>("T", gradient);
 
-    r.ops(["QuantizeAndDequantize", "QuantizeAndDequantizeV2", "QuantizeAndDequantizeV3"], |op| {
+    // Those of V3 and V4 stand with the ops that pass their input on.
+    r.ops(["QuantizeAndDequantize", "QuantizeAndDequantizeV2"], |op| {
         op.gradient(|c| {
             let mut gradients = vec![None; c.inputs().len()];
             gradients[0] = Some(c.grad(0));
             Ok(gradients)
         });
-    });
-    r.op("QuantizeAndDequantizeV4").gradient(|c| {
-        let attrs = c.attrs_named(&["axis"])?;
-        let inputs = [c.grad(0), c.input(0), c.input(1), c.input(2)];
-        let all = c.node("QuantizeAndDequantizeV4Grad", &inputs, &attrs);
-        Ok((0..3).map(|index| Some(all.at(index))).collect())
     });
 }
 

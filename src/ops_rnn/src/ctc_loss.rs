@@ -209,10 +209,14 @@ impl Problem<'_> {
         for u in count.saturating_sub(2)..count {
             beta[(length - 1) * count + u] = T::zero();
         }
+        // Without a label the reference writes the second of the two a step too early, and later steps add to it.
+        if count == 1 && length > 1 {
+            beta[length - 2] = T::zero();
+        }
         for time in (0..length - 1).rev() {
             for u in Self::reachable(count, length, time) {
                 let after = |v: usize| beta[(time + 1) * count + v] + probability(v, time + 1);
-                let mut sum = T::neg_infinity();
+                let mut sum = beta[time * count + u];
                 if self.stays(labels[u]) {
                     sum = log_sum(sum, after(u));
                 }

@@ -124,6 +124,8 @@ fn cell_grad(ctx: &mut OpContext<'_>) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use tfcore_base::DType;
+    use tfcore_framework::AttrValue;
     use tfcore_framework::testing::{floats, registry_of, run_op};
 
     use super::*;
@@ -131,6 +133,7 @@ mod tests {
     #[test]
     fn a_cell_without_weights_halves_its_state() {
         let registry = registry_of(register);
+        let attrs = [("T", AttrValue::Type(DType::FLOAT))];
         let x = floats(&[1, 1], &[3.0]);
         let weights = [
             floats(&[2, 2], &[0.0; 4]),
@@ -140,11 +143,11 @@ mod tests {
         ];
         let mut inputs = vec![x, floats(&[1, 1], &[1.0])];
         inputs.extend(weights);
-        let out = run_op(&registry, "GRUBlockCell", &[], &inputs).unwrap();
+        let out = run_op(&registry, "GRUBlockCell", &attrs, &inputs).unwrap();
         let values: Vec<f32> = out.iter().map(|out| out.as_slice::<f32>().unwrap()[0]).collect();
         assert_eq!(values, [0.5, 0.5, 0.0, 0.5]);
         inputs.extend([out[0].clone(), out[1].clone(), out[2].clone(), floats(&[1, 1], &[8.0])]);
-        let out = run_op(&registry, "GRUBlockCellGrad", &[], &inputs).unwrap();
+        let out = run_op(&registry, "GRUBlockCellGrad", &attrs, &inputs).unwrap();
         let values: Vec<f32> = out.iter().map(|out| out.as_slice::<f32>().unwrap()[0]).collect();
         assert_eq!(values, [0.0, 4.0, 4.0, 0.0]);
         assert_eq!(out[3].as_slice::<f32>().unwrap()[1], 2.0);
