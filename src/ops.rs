@@ -25,8 +25,10 @@ fn register_all(registry: &mut Registry) {
     tfcore_ops_list::register(registry);
     tfcore_ops_nn::register(registry);
     tfcore_ops_parse::register(registry);
+    tfcore_ops_quant::register(registry);
     tfcore_ops_queue::register(registry);
     tfcore_ops_random::register(registry);
+    tfcore_ops_rnn::register(registry);
     tfcore_ops_sparse::register(registry);
     tfcore_ops_state::register(registry);
     tfcore_ops_string::register(registry);

@@ -27,6 +27,8 @@ pub(crate) struct Case {
     attrs: Vec<(&'static str, AttrValue)>,
     /// How many outputs are looked at, if not all.
     outputs: Option<usize>,
+    /// Which of them, if not all.
+    only: Option<&'static [usize]>,
     /// The graph knows the shapes of the arguments.
     known_shapes: bool,
 }
@@ -40,7 +42,14 @@ enum Argument {
 
 /// An op without arguments, to which they are added.
 pub(crate) fn case(op: &'static str) -> Case {
-    Case { op, arguments: Vec::new(), attrs: Vec::new(), outputs: None, known_shapes: false }
+    Case {
+        op,
+        arguments: Vec::new(),
+        attrs: Vec::new(),
+        outputs: None,
+        only: None,
+        known_shapes: false,
+    }
 }
 
 impl Case {
@@ -103,6 +112,11 @@ impl Case {
     /// Leaves out all but the first `count` outputs.
     pub(crate) fn outputs(self, count: usize) -> Case {
         Case { outputs: Some(count), ..self }
+    }
+
+    /// Leaves out all but these outputs.
+    pub(crate) fn only(self, outputs: &'static [usize]) -> Case {
+        Case { only: Some(outputs), ..self }
     }
 
     /// Lets the graph know the shapes of the arguments.
@@ -185,6 +199,7 @@ impl Probe {
         let id = builder.finish(&mut graph)?;
         let outputs: Vec<OutputRef> = (0..graph.node(id).num_outputs())
             .take(case.outputs.unwrap_or(usize::MAX))
+            .filter(|index| case.only.is_none_or(|only| only.contains(index)))
             .map(|index| OutputRef::new(id, index))
             .filter(|&output| graph.output_dtype(output).is_ok_and(is_real))
             .collect();

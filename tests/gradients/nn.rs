@@ -12,6 +12,9 @@ pub(crate) fn cases() -> Vec<Case> {
     cases.extend(losses());
     cases.extend(pools());
     cases.extend(convolutions());
+    cases.extend(volumes());
+    cases.extend(dilations());
+    cases.extend(gradients_of_pools());
     cases.extend(normalisations());
     cases
 }
@@ -174,4 +177,84 @@ fn normalisations() -> Vec<Case> {
         }
     }
     cases
+}
+
+fn volumes() -> Vec<Case> {
+    let volume = scattered(2 * 3 * 4 * 3 * 2);
+    let filter = scattered(2 * 2 * 2 * 2 * 3);
+    let mut cases = Vec::new();
+    for (padding, strides, output) in
+        [("SAME", [1, 2, 1, 2, 1], [2, 2, 4, 2, 3]), ("VALID", [1, 1, 2, 1, 1], [2, 2, 2, 2, 3])]
+    {
+        let moved = |case: Case| {
+            let padding = AttrValue::string(padding);
+            case.attr("padding", padding).attr("strides", ints(&strides))
+        };
+        let gradient = scattered(output.iter().product::<i64>() as usize);
+        let both = case("Conv3D").x(&[2, 3, 4, 3, 2], &volume);
+        cases.push(moved(both.x(&[2, 2, 2, 2, 3], &filter)));
+        let sizes = case("Conv3DBackpropInputV2").ints(&[2, 3, 4, 3, 2]);
+        cases.push(moved(sizes.x(&[2, 2, 2, 2, 3], &filter).x(&output, &gradient)));
+        let input = case("Conv3DBackpropFilterV2").x(&[2, 3, 4, 3, 2], &volume);
+        cases.push(moved(input.ints(&[2, 2, 2, 2, 3]).x(&output, &gradient)));
+    }
+    cases
+}
+
+fn dilations() -> Vec<Case> {
+    let (image, filter) = (scattered(2 * 4 * 5 * 2), scattered(2 * 2 * 2));
+    let both = |padding: &str, rates: [i64; 4]| {
+        let case = case("Dilation2D").x(&[2, 4, 5, 2], &image).x(&[2, 2, 2], &filter);
+        case.attr("padding", AttrValue::string(padding))
+            .attr("strides", ints(&[1, 2, 1, 1]))
+            .attr("rates", ints(&rates))
+    };
+    vec![both("SAME", [1, 1, 1, 1]), both("VALID", [1, 2, 1, 1])]
+}
+
+fn gradients_of_pools() -> Vec<Case> {
+    let windows = |case: Case, rank: usize| {
+        let size: &[i64] = if rank == 4 { &[1, 2, 2, 1] } else { &[1, 2, 2, 2, 1] };
+        case.attr("ksize", ints(size))
+            .attr("strides", ints(size))
+            .attr("padding", AttrValue::string("VALID"))
+    };
+    // Four rows of four: the largest elements of the windows are known.
+    let image: Vec<f64> = (0..16).map(f64::from).collect();
+    let (largest, coarse) = ([5.0, 7.0, 13.0, 15.0], scattered(4));
+    let fine = scattered(16);
+    let singles = |values: &[f64]| values.iter().map(|&x| x as f32).collect::<Vec<f32>>();
+    let volume: Vec<f32> = (0..16).map(|i| i as f32).collect();
+    let deep = [13.0f32, 15.0];
+    vec![
+        windows(case("MaxPoolWithArgmax").x(&[1, 4, 4, 1], &image).outputs(1), 4),
+        windows(
+            case("MaxPoolGrad")
+                .fixed(&[1, 4, 4, 1], &image)
+                .fixed(&[1, 2, 2, 1], &largest)
+                .x(&[1, 2, 2, 1], &coarse),
+            4,
+        ),
+        windows(
+            case("MaxPoolGradGrad")
+                .fixed(&[1, 4, 4, 1], &image)
+                .fixed(&[1, 2, 2, 1], &largest)
+                .x(&[1, 4, 4, 1], &fine),
+            4,
+        ),
+        windows(
+            case("MaxPool3DGrad")
+                .fixed(&[1, 2, 2, 4, 1], &volume)
+                .fixed(&[1, 1, 1, 2, 1], &deep)
+                .single(&[1, 1, 1, 2, 1], &singles(&coarse[..2])),
+            5,
+        ),
+        windows(
+            case("MaxPool3DGradGrad")
+                .fixed(&[1, 2, 2, 4, 1], &volume)
+                .fixed(&[1, 1, 1, 2, 1], &deep)
+                .single(&[1, 2, 2, 4, 1], &singles(&fine)),
+            5,
+        ),
+    ]
 }

@@ -1,6 +1,6 @@
 //! Convolutions over images with channels last, and their gradients.
 //!
-//! There are four ways, chosen by shape and type:
+//! Volumes are in [`volume`]. For images there are four ways, chosen by shape and type:
 //! * a matrix product, if patches lie in the input as they are (1x1 filters, filters as large as the image);
 //! * [`tiles`]: the micro-kernels of products on the input as it lies, row by row ([`filter_gradient`] for the filter's);
 //! * [`channelwise`]: lanes that are channels, for depthwise convolutions and groups of few channels;
@@ -20,6 +20,7 @@ mod gathered;
 mod pass;
 pub(crate) mod strip;
 mod tiles;
+mod volume;
 
 use channelwise::Spread;
 pub use depthwise::{
@@ -28,6 +29,7 @@ pub use depthwise::{
 use filter_gradient::Groups;
 use pass::{Axis, Extents, Pass};
 use tiles::Filter;
+pub use volume::{Conv3dGeometry, conv3d, conv3d_backprop_filter, conv3d_backprop_input};
 
 /// Elements of a tile of patches: as many as the second cache holds, more if that would be but a few pixels, since
 /// the product reads the whole filter for each tile.
@@ -226,6 +228,37 @@ pub trait ConvElem: Widen + MatmulElem {
         let (filter, gradient) = (&*Self::widen(filter), &*Self::widen(gradient));
         Self::write_wide(out, |out| depthwise::far_input(par, g, filter, gradient, out));
     }
+
+    #[doc(hidden)]
+    fn volume(par: Parallel, g: &Conv3dGeometry, x: &[Self], w: &[Self], out: &mut [Self]) {
+        volume::plain(par, g, x, w, out);
+    }
+
+    #[doc(hidden)]
+    fn volume_input_gradient(
+        par: Parallel,
+        g: &Conv3dGeometry,
+        w: &[Self],
+        dy: &[Self],
+        out: &mut [Self],
+    ) {
+        let _ = par;
+        let (w, dy) = (&*Self::widen(w), &*Self::widen(dy));
+        Self::write_wide(out, |out| volume::plain_input_gradient(g, w, dy, out));
+    }
+
+    #[doc(hidden)]
+    fn volume_filter_gradient(
+        par: Parallel,
+        g: &Conv3dGeometry,
+        x: &[Self],
+        dy: &[Self],
+        out: &mut [Self],
+    ) {
+        let _ = par;
+        let (x, dy) = (&*Self::widen(x), &*Self::widen(dy));
+        Self::write_wide(out, |out| volume::plain_filter_gradient(g, x, dy, out));
+    }
 }
 
 impl ConvElem for i32 {}
@@ -257,6 +290,30 @@ macro_rules! float {
                 out: &mut [$t],
             ) {
                 depthwise::input_gradient(par, g, w, dy, out);
+            }
+
+            fn volume(par: Parallel, g: &Conv3dGeometry, x: &[$t], w: &[$t], out: &mut [$t]) {
+                volume::forward(par, g, x, w, out);
+            }
+
+            fn volume_input_gradient(
+                par: Parallel,
+                g: &Conv3dGeometry,
+                w: &[$t],
+                dy: &[$t],
+                out: &mut [$t],
+            ) {
+                volume::input_gradient(par, g, w, dy, out);
+            }
+
+            fn volume_filter_gradient(
+                par: Parallel,
+                g: &Conv3dGeometry,
+                x: &[$t],
+                dy: &[$t],
+                out: &mut [$t],
+            ) {
+                volume::filter_gradient(par, g, x, dy, out);
             }
         }
     )*};

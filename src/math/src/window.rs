@@ -139,6 +139,70 @@ pub fn max_pool<T: MaxElem>(par: Parallel, g: &PoolGeometry, input: &[T], output
     });
 }
 
+/// Writes the largest element of each window to `output` and its place in the input to `places`; of several the first. A NaN
+/// that is the first element of a window stays. An empty window has the lowest finite number and place 0.
+pub fn max_pool_argmax<T: MaxElem>(
+    par: Parallel,
+    g: &PoolGeometry,
+    input: &[T],
+    output: &mut [T],
+    places: &mut [usize],
+) {
+    g.check(input.len(), output.len());
+    assert_eq!(output.len(), places.len(), "pooling: places of {g:?}");
+    for_each_output(par, g, places, &|image, rows, cols, places| {
+        for (channel, place) in places.iter_mut().enumerate() {
+            let mut largest: Option<usize> = None;
+            for ih in rows.clone() {
+                for iw in cols.clone() {
+                    let at = g.pixel(image, ih, iw) + channel;
+                    if largest.is_none_or(|l| input[l] < input[at]) {
+                        largest = Some(at);
+                    }
+                }
+            }
+            *place = largest.unwrap_or(usize::MAX);
+        }
+    });
+    for (out, place) in output.iter_mut().zip(places) {
+        *out = input.get(*place).copied().unwrap_or_else(T::min_value);
+        if *place == usize::MAX {
+            *place = 0;
+        }
+    }
+}
+
+/// Writes, for each window, what stands in `values` at the place of the first input that is equal to the window's `largest`
+/// element; the default where there is none.
+pub fn max_pool_second<T: Copy + Default + PartialEq + Send + Sync>(
+    par: Parallel,
+    g: &PoolGeometry,
+    input: &[T],
+    largest: &[T],
+    values: &[T],
+    output: &mut [T],
+) {
+    g.check(input.len(), output.len());
+    assert_eq!((input.len(), output.len()), (values.len(), largest.len()), "pooling: {g:?}");
+    if output.is_empty() {
+        return;
+    }
+    par_chunks_mut(par, output, g.channels, g.grain(), &|start, piece| {
+        for (pixel, out) in (start / g.channels..).zip(piece.chunks_exact_mut(g.channels)) {
+            let (row, ow) = (pixel / g.out_w, pixel % g.out_w);
+            let (image, oh) = (row / g.out_h, row % g.out_h);
+            for (channel, out) in out.iter_mut().enumerate() {
+                let places = g
+                    .rows(oh)
+                    .flat_map(|ih| g.cols(ow).map(move |iw| g.pixel(image, ih, iw) + channel));
+                let wanted = largest[pixel * g.channels + channel];
+                let found = places.into_iter().find(|&at| input[at] == wanted);
+                *out = found.map_or_else(T::default, |at| values[at]);
+            }
+        }
+    });
+}
+
 /// Writes the mean of each window to `output`, of the elements that lie in the image.
 pub fn avg_pool<T: MeanElem>(par: Parallel, g: &PoolGeometry, input: &[T], output: &mut [T]) {
     g.check(input.len(), output.len());

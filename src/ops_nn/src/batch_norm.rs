@@ -44,7 +44,7 @@ fn average_factor(attrs: &Attrs) -> Result<f32> {
     }
 }
 
-fn batch_norm_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+pub(crate) fn batch_norm_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let (rank, axis) = format(ctx.attrs)?;
     let x = shape_ops::with_rank(ctx.input(0), rank)?;
     let own_statistics = ctx.attrs.bool("is_training")? && average_factor(ctx.attrs)? == 1.0;

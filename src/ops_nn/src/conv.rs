@@ -16,7 +16,7 @@ use tfcore_tensor::{Dim, Elems, ElemsMut, PartialShape, Shape, Tensor};
 use crate::window_attrs::{convolution_window, four};
 
 /// The types that products of images are made for.
-type ConvTypes = (f32, f64, Half, BFloat16, i32);
+pub(crate) type ConvTypes = (f32, f64, Half, BFloat16, i32);
 
 pub(crate) fn register(r: &mut Registry) {
     // `Conv2D(input: T, filter: T) -> output: T`, attrs `strides`, `padding`, `explicit_paddings`,
@@ -35,7 +35,7 @@ pub(crate) fn register(r: &mut Registry) {
         .typed_kernel::<BackpropFilter, Floats>("T", backprop_filter_kernel);
 }
 
-fn conv2d_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+pub(crate) fn conv2d_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let format = ImageFormat::from_attrs(ctx.attrs)?;
     let input = shape_ops::with_rank(ctx.input(0), 4)?;
     let filter = shape_ops::with_rank(ctx.input(1), 4)?;
@@ -57,7 +57,7 @@ fn conv2d_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 }
 
 /// The channels of the input must be as many as the filter's, or make groups that share the outputs out.
-fn check_depths(input: Dim, filter: Dim, output: Dim) -> Result<()> {
+pub(crate) fn check_depths(input: Dim, filter: Dim, output: Dim) -> Result<()> {
     let (Some(input), Some(filter)) = (input.value(), filter.value()) else {
         return Ok(());
     };
@@ -84,7 +84,7 @@ fn check_depths(input: Dim, filter: Dim, output: Dim) -> Result<()> {
 /// Input, filter, output.
 pub(crate) type ConvLoop = fn(Parallel<'_>, &Conv2dGeometry, Elems<'_>, Elems<'_>, ElemsMut<'_>);
 
-struct Convolve;
+pub(crate) struct Convolve;
 
 impl TypedLoop for Convolve {
     type Loop = ConvLoop;
@@ -147,7 +147,11 @@ fn conv2d_kernel(init: &KernelInit<'_>, run: ConvLoop) -> Result<Box<dyn Kernel>
 }
 
 /// The geometry of a convolution whose input and filter are known.
-fn conv2d_geometry(window: &ImageWindow, input: &Shape, filter: &Shape) -> Result<Conv2dGeometry> {
+pub(crate) fn conv2d_geometry(
+    window: &ImageWindow,
+    input: &Shape,
+    filter: &Shape,
+) -> Result<Conv2dGeometry> {
     let format = window.format;
     if input.rank() != 4 {
         return Err(invalid!("convolution input must be 4-dimensional: {input}"));

@@ -33,7 +33,7 @@ pub(crate) fn register(r: &mut Registry) {
         .typed_kernel::<BackpropFilter, Floats>("T", backprop_filter_kernel);
 }
 
-fn depthwise_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+pub(crate) fn depthwise_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let input = shape_ops::with_rank(ctx.input(0), 4)?;
     let filter = shape_ops::with_rank(ctx.input(1), 4)?;
     let field = |name: &str, shown: &str| {

@@ -51,7 +51,7 @@ fn image_shape(ctx: &InferenceContext<'_>) -> Result<PartialShape> {
     Ok(shape)
 }
 
-fn max_pool_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+pub(crate) fn max_pool_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let shape = image_shape(ctx)?;
     let (window, ksize) = attr_window(ctx, "MaxPool")?;
     let pooled = pooled_shape(&shape, &window, ksize, true)?;
@@ -68,12 +68,18 @@ fn avg_pool_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 }
 
 fn max_pool_v2_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    max_pool_v2_shape_of(ctx, 1)
+}
+
+/// The pooled shape, for an op that has the window's sizes in input `first` and its strides in the next one.
+pub(crate) fn max_pool_v2_shape_of(ctx: &mut InferenceContext<'_>, first: usize) -> Result<()> {
     let shape = image_shape(ctx)?;
-    for index in [1, 2] {
+    for index in [first, first + 1] {
         let sizes = shape_ops::with_rank(ctx.input(index), 1)?;
         shape_ops::with_value(sizes.dim(0), 4)?;
     }
-    let (Some(ksize), Some(strides)) = (ctx.operand_i64s(1)?, ctx.operand_i64s(2)?) else {
+    let (Some(ksize), Some(strides)) = (ctx.operand_i64s(first)?, ctx.operand_i64s(first + 1)?)
+    else {
         return Ok(());
     };
     let sizes = |values: Vec<i64>, name: &str| {
@@ -163,7 +169,7 @@ impl Pooling {
     }
 
     pub(crate) fn of(&self, shape: &Shape) -> Result<Pooled> {
-        let &[batch, in_h, in_w, channels] = shape.to_usizes().as_slice() else {
+        let &[_, _, _, channels] = shape.to_usizes().as_slice() else {
             return Err(invalid!(
                 "tensor_in_shape must have 2 spatial dimensions. {} 0",
                 shape.rank()
@@ -179,9 +185,21 @@ impl Pooling {
             return self.check_depthwise(channels, depth);
         }
         self.check_explicit()?;
+        Ok(Pooled::Spatial(self.of_rows_and_cols(shape)?))
+    }
+
+    /// True if the window reaches over channels.
+    pub(crate) fn is_depthwise(&self) -> bool {
+        self.ksize[3] != 1 || self.window.strides[3] != 1
+    }
+
+    /// The pooling of rows and columns of a shape of rank 4.
+    pub(crate) fn of_rows_and_cols(&self, shape: &Shape) -> Result<PoolGeometry> {
+        let [batch, in_h, in_w, channels] = [0, 1, 2, 3].map(|axis| shape.dim(axis));
+        let [window_h, window_w] = [1, 2].map(|axis| self.ksize[axis] as usize);
         let rows = self.window.rows.places(in_h, window_h)?;
         let cols = self.window.cols.places(in_w, window_w)?;
-        Ok(Pooled::Spatial(PoolGeometry {
+        Ok(PoolGeometry {
             batch,
             in_h,
             in_w,
@@ -194,7 +212,7 @@ impl Pooling {
             pad_left: cols.before,
             out_h: rows.count,
             out_w: cols.count,
-        }))
+        })
     }
 
     /// As [`Pooling::of`], for ops that do not pool across channels.

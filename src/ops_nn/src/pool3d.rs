@@ -14,7 +14,7 @@ use tfcore_framework::{
 use tfcore_math::pool::{Parallel, par_chunks_mut};
 use tfcore_tensor::{Elems, ElemsMut, Shape, Tensor};
 
-use crate::window_attrs::int32s;
+use crate::window_attrs::{channels_second, int32s, same_or_valid};
 
 /// The types that there are kernels for. All sums are formed in `float`.
 type Types = (f32, BFloat16);
@@ -42,7 +42,7 @@ pub(crate) fn register(r: &mut Registry) {
 
 /// Windows of known size over volumes [batch, planes, rows, columns, channels].
 #[derive(Clone, Copy)]
-struct Pooling {
+pub(crate) struct Pooling {
     window: [usize; 3],
     axes: [WindowAxis; 3],
 }
@@ -54,26 +54,10 @@ fn five(attrs: &Attrs, name: &str, shown: &str) -> Result<[i64; 5]> {
         .map_err(|_| invalid!("Sliding window {shown} field must specify 5 dimensions"))
 }
 
-fn padding(attrs: &Attrs) -> Result<AxisPadding> {
-    match attrs.str("padding")? {
-        "SAME" => Ok(AxisPadding::Same),
-        "VALID" => Ok(AxisPadding::Valid),
-        other => Err(invalid!("Unknown padding type: {other}")),
-    }
-}
-
-/// Whether the channels stand behind the batch, in attr `data_format`.
-fn channels_second(attrs: &Attrs) -> Result<bool> {
-    match attrs.str("data_format")? {
-        "NDHWC" => Ok(false),
-        "NCDHW" => Ok(true),
-        other => Err(invalid!("Invalid data format string: {other}")),
-    }
-}
-
 impl Pooling {
-    fn from_attrs(attrs: &Attrs, kernel: &str) -> Result<Pooling> {
-        if channels_second(attrs)? {
+    pub(crate) fn from_attrs(attrs: &Attrs, kernel: &str) -> Result<Pooling> {
+        let second = kernel == "MaxPooling3dGradGradOp";
+        if channels_second(attrs)? && !second {
             return Err(invalid!("Default {kernel} only supports NDHWC on device type CPU"));
         }
         let ksize = five(attrs, "ksize", "ksize")?;
@@ -87,12 +71,20 @@ impl Pooling {
         }
         for (axis, name) in [(0, "batch"), (4, "depth")] {
             if (ksize[axis], strides[axis]) != (1, 1) {
+                if second && axis == 4 {
+                    return Err(unimplemented_error!(
+                        "MaxPooling3dGradGrad is not yet supported on the depth dimension."
+                    ));
+                }
                 return Err(unimplemented_error!(
                     "Pooling is not yet supported on the {name} dimension."
                 ));
             }
         }
-        let padding = padding(attrs)?;
+        if channels_second(attrs)? {
+            return Err(invalid!("Default {kernel} only supports NDHWC on device type CPU"));
+        }
+        let padding = same_or_valid(attrs)?;
         Ok(Pooling {
             window: [1, 2, 3].map(|axis| ksize[axis] as usize),
             axes: [1, 2, 3].map(|axis| WindowAxis { stride: strides[axis], dilation: 1, padding }),
@@ -100,7 +92,7 @@ impl Pooling {
     }
 
     /// The places of the windows over volumes of this shape, which has rank 5.
-    fn of(&self, shape: &Shape) -> Result<Volume> {
+    pub(crate) fn of(&self, shape: &Shape) -> Result<Volume> {
         let input = [1, 2, 3].map(|axis| shape.dim(axis));
         let (mut output, mut before) = ([0; 3], [0; 3]);
         for axis in 0..3 {
@@ -122,10 +114,10 @@ impl Pooling {
 
 /// The extents of pooling over volumes; those of three numbers are planes, rows and columns.
 #[derive(Clone, Copy)]
-struct Volume {
+pub(crate) struct Volume {
     batch: usize,
     input: [usize; 3],
-    channels: usize,
+    pub(crate) channels: usize,
     output: [usize; 3],
     window: [usize; 3],
     stride: [usize; 3],
@@ -150,18 +142,18 @@ impl Volume {
         self
     }
 
-    fn output_shape(&self) -> Result<Shape> {
+    pub(crate) fn output_shape(&self) -> Result<Shape> {
         let [planes, rows, cols] = self.output;
         Shape::new(&[self.batch, planes, rows, cols, self.channels].map(|size| size as i64))
     }
 
     /// Elements of one volume of the input.
-    fn input_len(&self) -> usize {
+    pub(crate) fn input_len(&self) -> usize {
         self.input.iter().product::<usize>() * self.channels
     }
 
     /// Windows over one volume.
-    fn num_windows(&self) -> usize {
+    pub(crate) fn num_windows(&self) -> usize {
         self.output.iter().product()
     }
 
@@ -174,14 +166,14 @@ impl Volume {
     }
 
     /// The ranges of window `index` of a volume.
-    fn ranges(&self, index: usize) -> [Range<usize>; 3] {
+    pub(crate) fn ranges(&self, index: usize) -> [Range<usize>; 3] {
         let [_, rows, cols] = self.output;
         let places = [index / (rows * cols), index / cols % rows, index % cols];
         std::array::from_fn(|axis| self.reach(axis, places[axis]))
     }
 
     /// Calls `f` with where each point of a window begins in its volume.
-    fn for_each_point(&self, ranges: &[Range<usize>; 3], mut f: impl FnMut(usize)) {
+    pub(crate) fn for_each_point(&self, ranges: &[Range<usize>; 3], mut f: impl FnMut(usize)) {
         let [_, rows, cols] = self.input;
         for plane in ranges[0].clone() {
             for row in ranges[1].clone() {
@@ -193,7 +185,7 @@ impl Volume {
     }
 }
 
-fn pool_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+pub(crate) fn pool_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let shape = shape_ops::with_rank(ctx.input(0), 5)?;
     let field = |name: &str, shown: &str| {
         let values = int32s(ctx.attrs, name)?;
@@ -203,7 +195,7 @@ fn pool_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
         })
     };
     let (strides, ksize) = (field("strides", "stride")?, field("ksize", "ksize")?);
-    let padding = padding(ctx.attrs)?;
+    let padding = same_or_valid(ctx.attrs)?;
     let first = if channels_second(ctx.attrs)? { 2 } else { 1 };
     let mut pooled = shape.clone();
     for axis in first..first + 3 {

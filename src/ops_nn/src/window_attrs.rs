@@ -2,7 +2,7 @@
 
 use tfcore_base::{Result, invalid, unimplemented_error};
 use tfcore_framework::Attrs;
-use tfcore_framework::geometry::{ImageFormat, ImageWindow};
+use tfcore_framework::geometry::{AxisPadding, ImageFormat, ImageWindow};
 
 /// The integers of attr `name`, which must be 32-bit ones.
 pub(crate) fn int32s(attrs: &Attrs, name: &str) -> Result<Vec<i64>> {
@@ -49,4 +49,22 @@ pub(crate) fn convolution_window(attrs: &Attrs) -> Result<ImageWindow> {
         return Err(invalid!("Dilated rates should be larger than 0."));
     }
     ImageWindow::new(attrs, format, strides, dilations)
+}
+
+/// The padding of ops that know no explicit one.
+pub(crate) fn same_or_valid(attrs: &Attrs) -> Result<AxisPadding> {
+    match attrs.str("padding")? {
+        "SAME" => Ok(AxisPadding::Same),
+        "VALID" => Ok(AxisPadding::Valid),
+        other => Err(invalid!("Unknown padding type: {other}")),
+    }
+}
+
+/// True if the channels of volumes stand behind the batch, in attr `data_format`.
+pub(crate) fn channels_second(attrs: &Attrs) -> Result<bool> {
+    match attrs.str("data_format")? {
+        "NDHWC" => Ok(false),
+        "NCDHW" => Ok(true),
+        other => Err(invalid!("Invalid data format string: {other}")),
+    }
 }
