@@ -22,7 +22,6 @@ pub(crate) struct DataKernel<F> {
 
 /// What is kept of a node.
 pub(crate) struct Node {
-    pub(crate) name: String,
     pub(crate) op: Arc<OpDef>,
     pub(crate) attrs: Attrs,
 }
@@ -42,14 +41,16 @@ pub(crate) fn kernel<F>(init: &KernelInit<'_>, run: F) -> Result<Box<dyn Kernel>
 where
     F: Fn(&mut Args<'_, '_>) -> Result<()> + Send + Sync + 'static,
 {
-    let node =
-        Node { name: init.name.to_string(), op: init.op.clone(), attrs: init.attrs.clone() };
+    let node = Node { op: init.op.clone(), attrs: init.attrs.clone() };
     Ok(Box::new(DataKernel { node: Arc::new(node), run }))
 }
 
 /// A kernel whose output is a dataset.
 pub(crate) fn dataset_kernel(init: &KernelInit<'_>, build: Build) -> Result<Box<dyn Kernel>> {
     kernel(init, move |args| {
+        let has_elements = |tensor: &&Tensor| tensor.dtype().is_plain() || tensor.dtype() == DType::STRING;
+        let tensors = (0..args.ctx.num_inputs()).filter_map(|index| args.ctx.input(index).ok());
+        let source = (args.node.attrs.clone(), tensors.filter(has_elements).cloned().collect());
         let rule = build(args)?;
         let inputs = std::mem::take(&mut args.inputs);
         let mut signature = args.signature(&inputs)?;
@@ -57,6 +58,7 @@ pub(crate) fn dataset_kernel(init: &KernelInit<'_>, build: Build) -> Result<Box<
             signature.1 = shapes;
         }
         let mut made = Dataset::new(transformation(&args.node.op.name), signature, inputs, rule)?;
+        made.source = source;
         made.options = std::mem::take(&mut args.options);
         args.ctx.set_output(0, made.into_tensor());
         Ok(())

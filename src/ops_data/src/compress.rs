@@ -51,7 +51,7 @@ impl Compressed {
             let message = message.map_err(|error| data_loss!("Could not perform snappy decompression: {error}"))?;
             let proto = TensorProto::decode(&message[..])
                 .map_err(|_| data_loss!("Could not parse the compressed component"))?;
-            tensor_from_proto(proto)
+            tensor_from_proto(&proto)
         };
         self.0.iter().map(uncompress).collect()
     }

@@ -2,12 +2,16 @@
 //! datasets stand in the files of their kind, the ops that hold iterators in `iterators.rs`.
 
 use std::any::Any;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use tfcore_base::{DType, Result, cancelled, internal, invalid, resource_exhausted};
 use tfcore_files::Files;
-use tfcore_framework::{Caller, Cancellation, OpContext};
+use tfcore_framework::{Attrs, Caller, Cancellation, OpContext};
 use tfcore_tensor::{BufferPool, PartialShape, Tensor, Variant, VariantValue};
+
+use crate::rows::key_of;
 
 /// The components of one element.
 pub(crate) type Element = Vec<Tensor>;
@@ -63,6 +67,8 @@ pub(crate) struct Dataset {
     pub(crate) inputs: Vec<Handle>,
     /// The serialised options that this dataset adds to those of its inputs.
     pub(crate) options: Vec<u8>,
+    /// The node that made it: its attrs, and its inputs that are no datasets.
+    pub(crate) source: (Attrs, Vec<Tensor>),
     rule: Arc<dyn Rule>,
     depth: u32,
 }
@@ -80,7 +86,8 @@ impl Dataset {
         if depth > MAX_DEPTH {
             return Err(resource_exhausted!("More than {MAX_DEPTH} datasets in a row"));
         }
-        Ok(Dataset { name, dtypes, shapes, inputs, options: Vec::new(), rule, depth })
+        let (options, source) = (Vec::new(), (Attrs::new(), Vec::new()));
+        Ok(Dataset { name, dtypes, shapes, inputs, options, source, rule, depth })
     }
 
     pub(crate) fn cardinality(&self) -> i64 {
@@ -103,6 +110,25 @@ impl Dataset {
     /// See [`Rule::at`].
     pub(crate) fn at(&self, index: u64, ctx: &IterContext) -> Option<Result<Element>> {
         self.rule.at(index, ctx)
+    }
+
+    /// A number that equal pipelines share.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for inputs whose elements cannot be compared.
+    pub(crate) fn fingerprint(&self) -> Result<u64> {
+        let mut hasher = DefaultHasher::new();
+        self.name.hash(&mut hasher);
+        for (name, value) in self.source.0.iter().filter(|(name, _)| !name.starts_with('_')) {
+            (name, value.to_string()).hash(&mut hasher);
+        }
+        for tensor in &self.source.1 {
+            (tensor.dtype().to_i32(), key_of(tensor)?).hash(&mut hasher);
+        }
+        for input in &self.inputs {
+            input.fingerprint()?.hash(&mut hasher);
+        }
+        Ok(hasher.finish())
     }
 
     /// The variant tensor that ops pass on.
@@ -223,18 +249,6 @@ impl Iter {
     pub(crate) fn next(&mut self, ctx: &IterContext) -> Result<Option<Element>> {
         ctx.check()?;
         (self.0)(ctx)
-    }
-
-    /// The elements to the end, with a limit by memory alone.
-    ///
-    /// # Errors
-    /// The first of the pass.
-    pub(crate) fn rest(&mut self, ctx: &IterContext) -> Result<Vec<Element>> {
-        let mut all = Vec::new();
-        while let Some(element) = self.next(ctx)? {
-            all.push(element);
-        }
-        Ok(all)
     }
 }
 

@@ -1,12 +1,16 @@
 //! Ops that turn datasets into tensors without an iterator of the graph.
 
-use tfcore_base::{Result, failed_precondition, invalid, require};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use tfcore_base::{DType, Result, failed_precondition, invalid, require};
 use tfcore_framework::{Registry, shape_fns};
-use tfcore_tensor::Tensor;
+use tfcore_tensor::{TString, Tensor};
 
 use crate::args::{Args, components_shape, kernel, set_components};
-use crate::dataset::Handle;
+use crate::dataset::{Handle, only};
 use crate::iterators::{check, check_components};
+use crate::records::{Compression, RecordWriter};
 
 pub(crate) fn register(r: &mut Registry) {
     // `DatasetToSingleElement(dataset: variant) -> components: output_types`, of a dataset of one element.
@@ -25,6 +29,18 @@ pub(crate) fn register(r: &mut Registry) {
                 Ok(())
             })
         });
+    });
+    // `DatasetFingerprint(input_dataset: variant) -> fingerprint: uint64`, the same for equal pipelines.
+    r.op("DatasetFingerprint").shape(shape_fns::scalar).cpu(|init| {
+        kernel(init, |args| {
+            let fingerprint = args.dataset("input_dataset")?.fingerprint()?;
+            args.ctx.set_output(0, Tensor::scalar(fingerprint));
+            Ok(())
+        })
+    });
+    // `DatasetToTFRecord(input_dataset: variant, filename: string, compression_type: string)`.
+    r.ops(["DatasetToTFRecord", "ExperimentalDatasetToTFRecord"], |op| {
+        op.shape(shape_fns::no_outputs).cpu(|init| kernel(init, to_records));
     });
     // `ComputeBatchSize(input_dataset: variant) -> batch_size: int64`, -1 if it is not known.
     r.op("ComputeBatchSize").shape(shape_fns::scalar).cpu(|init| {
@@ -57,6 +73,26 @@ fn reduce(args: &mut Args<'_, '_>) -> Result<()> {
     }
     check_components(args, &state)?;
     set_components(args.ctx, state)
+}
+
+/// Writes each element, one string, as a record.
+fn to_records(args: &mut Args<'_, '_>) -> Result<()> {
+    let ctx = args.iter_context();
+    let name = args.text("filename")?;
+    let name = PathBuf::from(std::ffi::OsStr::from_bytes(&name));
+    let compression = Compression::named(&args.text("compression_type")?)?;
+    let dataset = args.dataset("input_dataset")?;
+    require!(
+        dataset.dtypes == [DType::STRING],
+        "ToTFRecordOp currently only supports DT_STRING dataypes, i.e. datasets of single strings."
+    );
+    let mut records = RecordWriter::create(&ctx, &name, compression)?;
+    let mut pass = dataset.iterate(&ctx.at_root())?;
+    while let Some(element) = pass.next(&ctx)? {
+        let text: TString = only(element)?.scalar_value()?;
+        records.write(text.as_bytes())?;
+    }
+    records.close()
 }
 
 fn element_at(args: &mut Args<'_, '_>) -> Result<()> {

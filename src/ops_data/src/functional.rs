@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tfcore_base::{Result, invalid, require};
+use tfcore_base::{Result, require};
 use tfcore_framework::Registry;
 
 use crate::args::{Args, Build, Captured, dataset_kernel, handle_shape};
@@ -162,7 +162,7 @@ impl Rule for Filter {
         let mut input = self.input.iterate(ctx)?;
         Iter::new(move |ctx| {
             while let Some(element) = input.next(ctx)? {
-                if self.predicate.scalar(ctx, element.clone(), self.must)? {
+                if self.predicate.scalar::<bool>(ctx, element.clone(), self.must)? {
                     return Ok(Some(element));
                 }
             }
@@ -190,7 +190,7 @@ impl Rule for ParallelFilter {
         let input = self.filter.input.iterate(ctx)?;
         let (calls, in_order) = (self.calls, self.in_order);
         let work: Work<Option<Element>> = Arc::new(move |ctx, element| {
-            let is_in = self.filter.predicate.scalar(ctx, element.clone(), self.filter.must)?;
+            let is_in: bool = self.filter.predicate.scalar(ctx, element.clone(), self.filter.must)?;
             Ok(Some(is_in.then_some(element)))
         });
         let mut background = Background::new(input, work, calls, calls, in_order);
@@ -225,7 +225,7 @@ impl Rule for TakeWhile {
             };
             if let Some(element) = pass.next(ctx)? {
                 let must = "`predicate` must returns a scalar bool tensor.";
-                if self.predicate.scalar(ctx, element.clone(), must)? {
+                if self.predicate.scalar::<bool>(ctx, element.clone(), must)? {
                     return Ok(Some(element));
                 }
             }
@@ -375,15 +375,5 @@ impl Drop for Generating {
             // There is no step left that could report an error.
             let _ = self.rule.finalize.call(&self.ctx, state);
         }
-    }
-}
-
-/// # Errors
-/// `InvalidArgument` unless the number is positive.
-pub(crate) fn positive(args: &Args<'_, '_>, name: &str) -> Result<usize> {
-    let value: i64 = args.scalar(name)?;
-    match usize::try_from(value) {
-        Ok(value) if value > 0 => Ok(value),
-        _ => Err(invalid!("`{name}` must be greater than zero.")),
     }
 }

@@ -1,13 +1,13 @@
 //! Datasets of the records of files: lines, TFRecords, records of one length, and the names of files.
 
 use std::collections::VecDeque;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tfcore_base::{Error, Result, data_loss, invalid, not_found, out_of_range, require};
-use tfcore_files::RandomAccessFile;
+use tfcore_files::{RandomAccessFile, WritableFile};
 use tfcore_framework::Registry;
 use tfcore_tensor::{TString, Tensor};
 
@@ -284,6 +284,68 @@ fn checked(bytes: &mut Bytes, count: u64, at: u64) -> Result<Option<Vec<u8>>> {
 /// The checksum of a record's part: CRC32C, rotated and shifted so that it is none of itself.
 pub(crate) fn masked(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+}
+
+/// Writes a TFRecord file.
+pub(crate) struct RecordWriter {
+    file: Box<dyn WritableFile>,
+    compression: Packer,
+}
+
+/// What packs the bytes, with those that are packed and not written.
+enum Packer {
+    None(Vec<u8>),
+    Zlib(flate2::write::ZlibEncoder<Vec<u8>>),
+    Gzip(flate2::write::GzEncoder<Vec<u8>>),
+}
+
+impl RecordWriter {
+    /// # Errors
+    /// Those of the file system.
+    pub(crate) fn create(ctx: &IterContext, name: &Path, compression: Compression) -> Result<Self> {
+        let level = flate2::Compression::default();
+        let compression = match compression {
+            Compression::None => Packer::None(Vec::new()),
+            Compression::Zlib => Packer::Zlib(flate2::write::ZlibEncoder::new(Vec::new(), level)),
+            Compression::Gzip => Packer::Gzip(flate2::write::GzEncoder::new(Vec::new(), level)),
+        };
+        Ok(RecordWriter { file: ctx.files.create(name)?, compression })
+    }
+
+    /// # Errors
+    /// Those of the file system.
+    pub(crate) fn write(&mut self, record: &[u8]) -> Result<()> {
+        let length = (record.len() as u64).to_le_bytes();
+        let sums = [masked(&length).to_le_bytes(), masked(record).to_le_bytes()];
+        for part in [&length[..], &sums[0], record, &sums[1]] {
+            let written = match &mut self.compression {
+                Packer::None(bytes) => bytes.write_all(part),
+                Packer::Zlib(packer) => packer.write_all(part),
+                Packer::Gzip(packer) => packer.write_all(part),
+            };
+            written.map_err(stream_error)?;
+        }
+        let ready = match &mut self.compression {
+            Packer::None(bytes) => bytes,
+            Packer::Zlib(packer) => packer.get_mut(),
+            Packer::Gzip(packer) => packer.get_mut(),
+        };
+        self.file.append(ready)?;
+        ready.clear();
+        Ok(())
+    }
+
+    /// # Errors
+    /// Those of the file system.
+    pub(crate) fn close(mut self) -> Result<()> {
+        let rest = match self.compression {
+            Packer::None(bytes) => Ok(bytes),
+            Packer::Zlib(packer) => packer.finish(),
+            Packer::Gzip(packer) => packer.finish(),
+        };
+        self.file.append(&rest.map_err(stream_error)?)?;
+        self.file.close()
+    }
 }
 
 struct FixedRecords {
