@@ -17,6 +17,7 @@ pub fn registry() -> &'static Arc<Registry> {
 fn register_all(registry: &mut Registry) {
     tfcore_ops_array::register(registry);
     tfcore_ops_control::register(registry);
+    tfcore_ops_data::register(registry);
     tfcore_ops_math::register(registry);
     tfcore_ops_misc::register(registry);
     tfcore_ops_image::register(registry);

@@ -14,7 +14,6 @@ use std::collections::BTreeSet;
 
 use harness::{Case, check};
 use tfcore::registry;
-use tfcore_base::Code;
 
 /// Ops whose gradients make sense only with others around them; `calls.rs`, `loops.rs` and the C tests have them.
 const OF_SEVERAL_NODES: [&str; 9] = [
