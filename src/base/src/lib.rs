@@ -22,7 +22,7 @@ pub use number::{Number, Ring};
 pub use number_text::{format_double, format_float};
 pub use scratch::{try_collect, try_filled};
 pub use sets::{
-    Complexes, Floats, Integers, LoopFor, LoopSet, Make, Numbers, Pick, Quantized, RealNumbers,
-    SignedNumbers, TypeSet, TypedLoop,
+    Complexes, Floats, Integers, LoopFor, LoopSet, Numbers, Quantized, RealNumbers, SignedNumbers,
+    TypeSet, TypedLoop,
 };
 pub use text::escape_bytes;

@@ -3,14 +3,6 @@
 use crate::elem::*;
 use crate::{DType, Elem};
 
-/// Something made for one element type: most often a function pointer.
-///
-/// A kernel form implements it once, with the bound its functor needs on `T`; [`Pick`] then finds
-/// the one that belongs to a dtype.
-pub trait Make<T: Elem, Output> {
-    fn make() -> Output;
-}
-
 /// A family of loops: one for each element type, all with the same signature.
 pub trait TypedLoop {
     /// A function pointer, or a few of them.
@@ -45,12 +37,6 @@ pub trait LoopSet<F: TypedLoop>: TypeSet {
     }
 }
 
-/// What form `F` makes for the types of this set.
-pub trait Pick<F, Output>: TypeSet {
-    /// What `F` makes for `dtype`; `None` where the set lacks that type.
-    fn pick(dtype: DType) -> Option<Output>;
-}
-
 macro_rules! tuple_sets {
     ($($($t:ident)+;)*) => {$(
         impl<$($t: Elem),+> TypeSet for ($($t,)+) {
@@ -63,18 +49,6 @@ macro_rules! tuple_sets {
         {
             fn loops() -> Vec<(DType, Family::Loop)> {
                 vec![$(($t::DTYPE, <Family as LoopFor<$t>>::LOOP)),+]
-            }
-        }
-
-        impl<Form, Output, $($t: Elem),+> Pick<Form, Output> for ($($t,)+)
-        where
-            $(Form: Make<$t, Output>,)+
-        {
-            fn pick(dtype: DType) -> Option<Output> {
-                $(if dtype == $t::DTYPE {
-                    return Some(<Form as Make<$t, Output>>::make());
-                })+
-                None
             }
         }
     )*};

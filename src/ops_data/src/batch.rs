@@ -8,10 +8,10 @@ use tfcore_framework::Registry;
 use tfcore_tensor::{PartialShape, Shape, Tensor};
 
 use crate::args::{Args, Build, dataset_kernel, handle_shape};
+use crate::compress::tensor_variant;
 use crate::dataset::{
     Dataset, Element, Elements, Handle, Iter, IterContext, Rule, UNKNOWN, batched, only,
 };
-use crate::compress::tensor_variant;
 use crate::rows::{padded, rows, stacked, variants};
 
 pub(crate) fn register(r: &mut Registry) {
@@ -160,7 +160,8 @@ fn padded_batch(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
         );
     }
     let batch_dim = if drop_remainder { size as i64 } else { -1 };
-    let known = shapes.iter().map(|dims| PartialShape::from_i64s(&[&[batch_dim], &dims[..]].concat()));
+    let known =
+        shapes.iter().map(|dims| PartialShape::from_i64s(&[&[batch_dim], &dims[..]].concat()));
     args.shapes = Some(known.collect::<Result<_>>()?);
     Ok(Arc::new(PaddedBatch { batch: Batch { input, size, drop_remainder }, shapes, padding }))
 }
@@ -275,8 +276,6 @@ impl DenseToSparse {
     }
 }
 
-
-
 /// Which elements make a window.
 #[derive(Clone, Copy)]
 struct Windows {
@@ -302,7 +301,10 @@ impl Windows {
     }
 
     /// The elements of one window after the other.
-    fn of(self, mut input: Iter) -> impl FnMut(&IterContext) -> Result<Option<Vec<Element>>> + Send {
+    fn of(
+        self,
+        mut input: Iter,
+    ) -> impl FnMut(&IterContext) -> Result<Option<Vec<Element>>> + Send {
         let mut buffer: VecDeque<Element> = VecDeque::new();
         let (mut to_skip, mut ended) = (0, false);
         move |ctx| {
@@ -452,7 +454,11 @@ impl Rule for Rebatch {
             let start = part.saturating_mul(size).min(count);
             let end = (start + size).min(count);
             part = (part + 1) % self.parts;
-            batch.iter().map(|component| rows(component, start, end)).collect::<Result<_>>().map(Some)
+            batch
+                .iter()
+                .map(|component| rows(component, start, end))
+                .collect::<Result<_>>()
+                .map(Some)
         })
     }
 }
@@ -545,4 +551,3 @@ fn joined(parts: &[Element]) -> Result<Element> {
         })
         .collect()
 }
-

@@ -6,7 +6,9 @@ use tfcore_base::{Result, failed_precondition, invalid, out_of_range, require};
 use tfcore_framework::Registry;
 
 use crate::args::{Args, Build, Captured, dataset_kernel, handle_shape};
-use crate::dataset::{Dataset, Element, Elements, Handle, INFINITE, Iter, IterContext, Rule, UNKNOWN};
+use crate::dataset::{
+    Dataset, Element, Elements, Handle, INFINITE, Iter, IterContext, Rule, UNKNOWN,
+};
 use crate::random::{Seeds, Words};
 
 pub(crate) fn register(r: &mut Registry) {
@@ -62,7 +64,8 @@ impl Rule for GlobalShuffle {
     }
 
     fn iterate(self: Arc<Self>, _: &IterContext) -> Result<Iter> {
-        let permutation = Permutation::new(self.input.cardinality().max(0) as u64, self.seeds.next());
+        let permutation =
+            Permutation::new(self.input.cardinality().max(0) as u64, self.seeds.next());
         let mut next = 0;
         Iter::new(move |ctx| {
             if next == permutation.count {
@@ -196,7 +199,12 @@ fn index_flat_map(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
     let map = args.function("map_func", "map_func_other_args")?;
     let index_map = args.function("index_map_func", "index_map_func_other_args")?;
     let cardinality: i64 = args.scalar("output_cardinality")?;
-    Ok(Arc::new(IndexFlatMap { input: args.dataset("input_dataset")?, map, index_map, cardinality }))
+    Ok(Arc::new(IndexFlatMap {
+        input: args.dataset("input_dataset")?,
+        map,
+        index_map,
+        cardinality,
+    }))
 }
 
 impl IndexFlatMap {

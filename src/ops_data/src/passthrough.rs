@@ -261,7 +261,8 @@ impl Rule for AssertPrev {
                 ));
             }
             let found = at.as_ref().map_or("", |dataset| &dataset.name);
-            let name = expected.trim().strip_prefix("name: \"").and_then(|rest| rest.strip_suffix('"'));
+            let name =
+                expected.trim().strip_prefix("name: \"").and_then(|rest| rest.strip_suffix('"'));
             require!(
                 name.is_some_and(|name| transformation(name) == found) && !found.is_empty(),
                 "Failure checking transformations at offset {offset}: Asserted {expected} but encountered {found}."

@@ -42,7 +42,8 @@ pub(crate) struct Seeds {
 impl Seeds {
     /// Two zeros stand for seeds of the library's choice.
     pub(crate) fn new(seed: i64, seed2: i64, reseeds: bool) -> Seeds {
-        let seeds = if (seed, seed2) == (0, 0) { (arbitrary(), arbitrary()) } else { (seed, seed2) };
+        let seeds =
+            if (seed, seed2) == (0, 0) { (arbitrary(), arbitrary()) } else { (seed, seed2) };
         Seeds { seeds, stream: reseeds.then(|| Mutex::new(Words::new(seeds))) }
     }
 

@@ -47,10 +47,9 @@ impl Compression {
             b"" => Ok(Compression::None),
             b"ZLIB" => Ok(Compression::Zlib),
             b"GZIP" => Ok(Compression::Gzip),
-            other => Err(invalid!(
-                "Unsupported compression_type: {}.",
-                String::from_utf8_lossy(other)
-            )),
+            other => {
+                Err(invalid!("Unsupported compression_type: {}.", String::from_utf8_lossy(other)))
+            }
         }
     }
 }
@@ -83,9 +82,7 @@ pub(crate) fn open(ctx: &IterContext, name: &Path, compression: Compression) -> 
     Ok(match compression {
         Compression::None => Box::new(stream),
         Compression::Zlib => Box::new(BufReader::new(flate2::bufread::ZlibDecoder::new(stream))),
-        Compression::Gzip => {
-            Box::new(BufReader::new(flate2::bufread::MultiGzDecoder::new(stream)))
-        }
+        Compression::Gzip => Box::new(BufReader::new(flate2::bufread::MultiGzDecoder::new(stream))),
     })
 }
 
@@ -141,7 +138,9 @@ where
         while index < names.len() {
             let record = next(ctx, index, &mut open);
             match record {
-                Ok(Some(record)) => return Ok(Some(vec![Tensor::scalar(TString::from(&record[..]))])),
+                Ok(Some(record)) => {
+                    return Ok(Some(vec![Tensor::scalar(TString::from(&record[..]))]));
+                }
                 Ok(None) => (open, index) = (None, index + 1),
                 // What comes after an error is the next file.
                 Err(error) => {
@@ -205,13 +204,15 @@ struct TfRecords {
 
 fn tf_records(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
     let names = file_names(args)?;
-    let compression = Compression::named(&args.text("compression_type")?).unwrap_or(Compression::None);
+    let compression =
+        Compression::named(&args.text("compression_type")?).unwrap_or(Compression::None);
     let mut offsets = Vec::new();
     if args.has_input("byte_offsets") {
         for offset in args.vector::<i64>("byte_offsets")? {
-            offsets.push(u64::try_from(offset).map_err(|_| {
-                invalid!("`byte_offsets` must be greater than or equal to 0")
-            })?);
+            offsets.push(
+                u64::try_from(offset)
+                    .map_err(|_| invalid!("`byte_offsets` must be greater than or equal to 0"))?,
+            );
         }
         require!(
             offsets.is_empty() || offsets.len() == names.len(),
@@ -433,7 +434,9 @@ impl Rule for MatchingFiles {
                 let mut names: Vec<Vec<u8>> = Vec::new();
                 for pattern in &self.0 {
                     let matching = ctx.files.matching(pattern)?;
-                    names.extend(matching.into_iter().map(|name| name.as_os_str().as_bytes().to_vec()));
+                    names.extend(
+                        matching.into_iter().map(|name| name.as_os_str().as_bytes().to_vec()),
+                    );
                 }
                 names.sort();
                 names.dedup();
@@ -456,13 +459,9 @@ mod tests {
     #[test]
     fn records_are_read_and_checked() {
         let length = 3u64.to_le_bytes();
-        let whole = [
-            &length[..],
-            &masked(&length).to_le_bytes(),
-            b"abc",
-            &masked(b"abc").to_le_bytes(),
-        ]
-        .concat();
+        let whole =
+            [&length[..], &masked(&length).to_le_bytes(), b"abc", &masked(b"abc").to_le_bytes()]
+                .concat();
         let read = |bytes: Vec<u8>| -> Result<Option<Vec<u8>>> {
             let mut stream: Bytes = Box::new(io::Cursor::new(bytes));
             record(&mut stream, &mut 0)

@@ -1,7 +1,7 @@
 //! Activations: element-wise functions of one tensor.
 
 use num_traits::{AsPrimitive, Float};
-use tfcore_base::{BFloat16, Elem, Floats, Half, LoopFor, RealNumbers, Result, TypedLoop};
+use tfcore_base::{BFloat16, Elem, Floats, Half, LoopFor, RealNumbers, Result, Ring, TypedLoop};
 use tfcore_framework::{
     Kernel, KernelInit, OpContext, Registry, Unary, for_each_part, kernel, matching, shape_fns,
 };
@@ -206,7 +206,7 @@ impl TypedLoop for LeakyRelu {
 
 impl<T> LoopFor<T> for LeakyRelu
 where
-    T: Elem + Copy + PartialOrd + WrappingScale,
+    T: Elem + PartialOrd + Ring,
     f32: AsPrimitive<T>,
 {
     const LOOP: LeakyLoop = |x, out, alpha| {
@@ -217,31 +217,12 @@ where
             #[inline(always)]
             || {
                 for (out, &x) in out.iter_mut().zip(x) {
-                    *out = if x > T::default() { x } else { x.scale(alpha) };
+                    *out = if x > T::default() { x } else { x.times(alpha) };
                 }
             },
         );
     };
 }
-
-/// A product that wraps in integer types.
-pub(crate) trait WrappingScale {
-    fn scale(self, factor: Self) -> Self;
-}
-
-macro_rules! wrapping_scale {
-    ($multiply:expr; $($t:ty)*) => {
-        $(impl WrappingScale for $t {
-            #[inline(always)]
-            fn scale(self, factor: $t) -> $t {
-                #[allow(clippy::redundant_closure_call)]
-                ($multiply)(self, factor)
-            }
-        })*
-    };
-}
-wrapping_scale!(|x, y| x * y; f32 f64 Half BFloat16);
-wrapping_scale!(|x: Self, y| x.wrapping_mul(y); i8 i16 i32 i64 u8 u16 u32 u64);
 
 fn leaky_relu(init: &KernelInit<'_>, run: LeakyLoop) -> Result<Box<dyn Kernel>> {
     let alpha = init.attrs.float("alpha")?;

@@ -1,14 +1,14 @@
 //! The gradients of activations.
 
 use num_traits::{AsPrimitive, Float};
-use tfcore_base::{Elem, Floats, LoopFor, RealNumbers, Result, TypedLoop, invalid};
+use tfcore_base::{Elem, Floats, LoopFor, RealNumbers, Result, Ring, TypedLoop, invalid};
 use tfcore_framework::{
     Kernel, KernelInit, OpContext, Registry, for_each_part, kernel, matching, shape_fns,
 };
 use tfcore_math::isa::vectorize;
 use tfcore_tensor::{Elems, ElemsMut};
 
-use crate::activation::{WrappingScale, selu_constants};
+use crate::activation::selu_constants;
 
 pub(crate) fn register(r: &mut Registry) {
     let shape = || shape_fns::merged(0, 1);
@@ -117,13 +117,13 @@ impl TypedLoop for LeakyReluGrad {
     type Loop = GradLoop;
 }
 
-impl<T: Elem + Copy + PartialOrd + WrappingScale> LoopFor<T> for LeakyReluGrad
+impl<T: Elem + PartialOrd + Ring> LoopFor<T> for LeakyReluGrad
 where
     f32: AsPrimitive<T>,
 {
     const LOOP: GradLoop = |g, x, alpha, out| {
         let (zero, alpha) = (T::default(), alpha.as_());
-        for_each::<T>(g, x, out, |g, x| if x > zero { g } else { g.scale(alpha) });
+        for_each::<T>(g, x, out, |g, x| if x > zero { g } else { g.times(alpha) });
     };
 }
 

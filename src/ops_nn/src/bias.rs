@@ -1,8 +1,6 @@
 //! Biases: a vector added along the channels, and its gradient.
 
-use tfcore_base::{
-    BFloat16, Complex64, Complex128, Elem, Half, LoopFor, Numbers, Result, TypedLoop, invalid,
-};
+use tfcore_base::{Elem, LoopFor, Number, Numbers, Result, Ring, TypedLoop, invalid};
 use tfcore_framework::geometry::ImageFormat;
 use tfcore_framework::{
     Attrs, InferenceContext, Kernel, KernelInit, OpContext, Registry, for_each_part, kernel,
@@ -81,7 +79,7 @@ impl TypedLoop for AddBias {
     type Loop = AddLoop;
 }
 
-impl<T: Elem + Copy + Sum> LoopFor<T> for AddBias {
+impl<T: Elem + Ring> LoopFor<T> for AddBias {
     const LOOP: AddLoop = |out, bias| {
         let (out, bias) = (out.typed::<T>(), bias.typed::<T>());
         vectorize(
@@ -93,65 +91,6 @@ impl<T: Elem + Copy + Sum> LoopFor<T> for AddBias {
         );
     };
 }
-
-/// A type with sums, which wrap in integer types.
-trait Sum {
-    /// The type in which long sums are kept.
-    type Wide: Copy + Default + Sum;
-
-    fn plus(self, other: Self) -> Self;
-    fn widen(self) -> Self::Wide;
-    fn narrow(wide: Self::Wide) -> Self;
-}
-
-macro_rules! sums {
-    ($plus:expr; $($t:ty)*) => {$(
-        impl Sum for $t {
-            type Wide = $t;
-
-            #[inline(always)]
-            fn plus(self, other: $t) -> $t {
-                $plus(self, other)
-            }
-
-            #[inline(always)]
-            fn widen(self) -> $t {
-                self
-            }
-
-            #[inline(always)]
-            fn narrow(wide: $t) -> $t {
-                wide
-            }
-        }
-    )*};
-}
-sums!(std::ops::Add::add; f32 f64 Complex64 Complex128);
-sums!(|x: Self, y| Self::wrapping_add(x, y); i8 i16 i32 i64 u8 u16 u32 u64);
-
-macro_rules! half_sums {
-    ($($t:ty)*) => {$(
-        impl Sum for $t {
-            type Wide = f32;
-
-            #[inline(always)]
-            fn plus(self, other: $t) -> $t {
-                self + other
-            }
-
-            #[inline(always)]
-            fn widen(self) -> f32 {
-                self.to_f32()
-            }
-
-            #[inline(always)]
-            fn narrow(wide: f32) -> $t {
-                <$t>::from_f32(wide)
-            }
-        }
-    )*};
-}
-half_sums!(Half BFloat16);
 
 /// Bytes of repeated biases: enough that a loop over them is long, few enough to stay in the cache.
 const PATTERN: usize = 2048;
@@ -228,10 +167,10 @@ impl TypedLoop for SumChannels {
     type Loop = SumLoop;
 }
 
-impl<T: Elem + Copy + Sum> LoopFor<T> for SumChannels {
+impl<T: Number<Wide: Ring>> LoopFor<T> for SumChannels {
     const LOOP: SumLoop = |x, &Layout { channels, inner }, first, out| {
         let (x, out) = (x.typed::<T>(), out.typed::<T>());
-        let mut sums = vec![T::Wide::default(); out.len()];
+        let mut sums = vec![T::Wide::ZERO; out.len()];
         let span = first * inner..(first + out.len()) * inner;
         for outer in x.chunks_exact((channels * inner).max(1)) {
             let planes = &outer[span.clone()];

@@ -1,7 +1,8 @@
 //! How one element of a variable and one of an update make the new element.
 
 use num_complex::Complex;
-use tfcore_base::{BFloat16, Elem, Half, LoopFor, Result, TypedLoop, invalid};
+
+use tfcore_base::{BFloat16, Elem, Half, LoopFor, Result, Ring, TypedLoop, invalid};
 use tfcore_math::isa::vectorize;
 use tfcore_tensor::{Elems, ElemsMut};
 
@@ -47,12 +48,9 @@ fn apply<T: Elem + Copy, R: Rule<T>>(target: ElemsMut<'_>, update: Elems<'_>) {
     );
 }
 
-/// Numbers with the four operations as kernels do them: integers wrap.
-pub(crate) trait Arithmetic: Copy {
-    fn add(self, other: Self) -> Self;
-    fn sub(self, other: Self) -> Self;
-    fn mul(self, other: Self) -> Self;
-    fn div(self, other: Self) -> Self;
+/// Numbers that can be divided too: integers round towards zero and wrap around.
+pub(crate) trait Arithmetic: Ring {
+    fn over(self, other: Self) -> Self;
     /// Whether dividing by this number has no result.
     fn is_no_divisor(self) -> bool;
 }
@@ -60,10 +58,7 @@ pub(crate) trait Arithmetic: Copy {
 macro_rules! floating {
     ($($t:ty)*) => {$(
         impl Arithmetic for $t {
-            fn add(self, other: $t) -> $t { self + other }
-            fn sub(self, other: $t) -> $t { self - other }
-            fn mul(self, other: $t) -> $t { self * other }
-            fn div(self, other: $t) -> $t { self / other }
+            fn over(self, other: $t) -> $t { self / other }
             fn is_no_divisor(self) -> bool { false }
         }
     )*};
@@ -72,10 +67,7 @@ macro_rules! floating {
 macro_rules! integer {
     ($($t:ty)*) => {$(
         impl Arithmetic for $t {
-            fn add(self, other: $t) -> $t { self.wrapping_add(other) }
-            fn sub(self, other: $t) -> $t { self.wrapping_sub(other) }
-            fn mul(self, other: $t) -> $t { self.wrapping_mul(other) }
-            fn div(self, other: $t) -> $t { self.wrapping_div(other) }
+            fn over(self, other: $t) -> $t { self.wrapping_div(other) }
             fn is_no_divisor(self) -> bool { self == 0 }
         }
     )*};
@@ -99,25 +91,25 @@ pub(crate) struct Max;
 
 impl<T: Arithmetic> Rule<T> for Add {
     fn apply(old: T, update: T) -> T {
-        old.add(update)
+        old.plus(update)
     }
 }
 
 impl<T: Arithmetic> Rule<T> for Sub {
     fn apply(old: T, update: T) -> T {
-        old.sub(update)
+        old.minus(update)
     }
 }
 
 impl<T: Arithmetic> Rule<T> for Mul {
     fn apply(old: T, update: T) -> T {
-        old.mul(update)
+        old.times(update)
     }
 }
 
 impl<T: Arithmetic> Rule<T> for Div {
     fn apply(old: T, update: T) -> T {
-        old.div(update)
+        old.over(update)
     }
 
     fn check(update: &[T]) -> Result<()> {

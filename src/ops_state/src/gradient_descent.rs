@@ -1,7 +1,7 @@
 //! `ApplyGradientDescent` and its resource form: a step down the gradient.
 
 use tfcore_base::{
-    BFloat16, Code, Complex64, Complex128, Elem, Half, LoopFor, Result, TypedLoop, internal,
+    BFloat16, Code, Complex64, Complex128, Elem, Half, LoopFor, Result, Ring, TypedLoop, internal,
     invalid, require,
 };
 use tfcore_framework::{InferenceContext, OpContext, Registry, for_each_part, matching, shape_ops};
@@ -51,32 +51,16 @@ type StepLoop = fn(ElemsMut<'_>, Elems<'_>, Elems<'_>);
 
 struct Descent;
 
-/// `variable - rate * gradient`, rounded as the type's own arithmetic does.
-trait Descend: Elem + Copy {
-    fn descend(self, rate: Self, gradient: Self) -> Self;
-}
-
-macro_rules! descend {
-    ($($t:ty)*) => {$(
-        impl Descend for $t {
-            fn descend(self, rate: $t, gradient: $t) -> $t {
-                self - rate * gradient
-            }
-        }
-    )*};
-}
-
-descend!(f32 f64 Half BFloat16 Complex64 Complex128);
-
 impl TypedLoop for Descent {
     type Loop = StepLoop;
 }
 
-impl<T: Descend> LoopFor<T> for Descent {
+/// `variable - rate * gradient`, rounded as the type's own arithmetic does.
+impl<T: Elem + Ring> LoopFor<T> for Descent {
     const LOOP: StepLoop = |variable, gradient, rate| {
         let rate = rate.typed::<T>()[0];
         for (x, &gradient) in variable.typed::<T>().iter_mut().zip(gradient.typed::<T>()) {
-            *x = x.descend(rate, gradient);
+            *x = x.minus(rate.times(gradient));
         }
     };
 }
