@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tfcore_base::{Code, DType, Error, LoopFor, Result, TypedLoop, internal, invalid, require};
+use tfcore_base::{
+    BFloat16, Code, DType, Error, Half, LoopFor, Result, TypedLoop, internal, invalid, require,
+};
 use tfcore_framework::{ArgKind, Kernel, KernelInit, OpContext, OpDef, Variable, kernel};
 use tfcore_math::isa::vectorize;
 use tfcore_tensor::{Elems, ElemsMut, Tensor};
 
-use super::field::Field;
+use super::field::{BLOCK, Element, Field};
 use super::rules::{MAX_SCALARS, Rule, Settings};
 use crate::indices::Indices;
 
@@ -84,11 +86,11 @@ impl<R: 'static, const SLOTS: usize> TypedLoop for Steps<R, SLOTS> {
     type Loop = StepLoop;
 }
 
-impl<T: Field, R: Rule<T, SLOTS>, const SLOTS: usize> LoopFor<T> for Steps<R, SLOTS> {
+impl<T: Element, R: Rule<T::Wide, SLOTS>, const SLOTS: usize> LoopFor<T> for Steps<R, SLOTS> {
     const LOOP: StepLoop = |variables, grad, rows, run| {
-        let mut scalars = [T::ZERO; MAX_SCALARS];
+        let mut scalars = [T::Wide::ZERO; MAX_SCALARS];
         for (scalar, value) in scalars.iter_mut().zip(&run.scalars) {
-            *scalar = value.typed::<T>()[0];
+            T::widen(&value.typed::<T>()[..1], std::slice::from_mut(scalar));
         }
         let settings = R::prepare(Settings { scalars, flag: run.flag, step: run.step });
         let [var, slots @ ..] = variables else { return };
@@ -117,24 +119,53 @@ impl<T: Field, R: Rule<T, SLOTS>, const SLOTS: usize> LoopFor<T> for Steps<R, SL
 }
 
 /// Steps each element, in one pass over the memory.
-fn step<T: Field, R: Rule<T, SLOTS>, const SLOTS: usize>(
-    settings: &Settings<T>,
+fn step<T: Element, R: Rule<T::Wide, SLOTS>, const SLOTS: usize>(
+    settings: &Settings<T::Wide>,
     var: &mut [T],
-    slots: [&mut [T]; SLOTS],
+    mut slots: [&mut [T]; SLOTS],
     grad: &[T],
 ) {
     vectorize(
         #[inline(always)]
         || {
             let len = var.len();
-            let (grad, slots) = (&grad[..len], slots.map(|slot| &mut slot[..len]));
-            let mut slots = slots;
-            for at in 0..len {
-                let slots = slots.each_mut().map(|slot| &mut slot[at]);
-                R::update(settings, &mut var[at], slots, grad[at]);
+            let whole = len / BLOCK * BLOCK;
+            for start in (0..whole).step_by(BLOCK) {
+                step_block::<T, R, SLOTS>(settings, var, &mut slots, grad, start, BLOCK);
+            }
+            if whole < len {
+                step_block::<T, R, SLOTS>(settings, var, &mut slots, grad, whole, len - whole);
             }
         },
     );
+}
+
+/// Steps `count` elements from `start` on. They are copied, so that the compiler knows that nothing overlaps.
+#[inline(always)]
+fn step_block<T: Element, R: Rule<T::Wide, SLOTS>, const SLOTS: usize>(
+    settings: &Settings<T::Wide>,
+    var: &mut [T],
+    slots: &mut [&mut [T]; SLOTS],
+    grad: &[T],
+    start: usize,
+    count: usize,
+) {
+    let zeros = [T::Wide::ZERO; BLOCK];
+    let (mut wide_var, mut wide_slots, mut wide_grad) = (zeros, [zeros; SLOTS], zeros);
+    let range = start..start + count;
+    T::widen(&var[range.clone()], &mut wide_var[..count]);
+    T::widen(&grad[range.clone()], &mut wide_grad[..count]);
+    for (wide, slot) in wide_slots.iter_mut().zip(slots.iter()) {
+        T::widen(&slot[range.clone()], &mut wide[..count]);
+    }
+    for at in 0..count {
+        let slots = wide_slots.each_mut().map(|slot| &mut slot[at]);
+        R::update(settings, &mut wide_var[at], slots, wide_grad[at]);
+    }
+    T::narrow(&wide_var[..count], &mut var[range.clone()]);
+    for (wide, slot) in wide_slots.iter().zip(slots) {
+        T::narrow(&wide[..count], &mut slot[range.clone()]);
+    }
 }
 
 /// What is known of an op when its kernel is built.
@@ -383,10 +414,9 @@ impl Plan {
 
 /// The number that a scalar of a real type holds.
 fn to_f64(tensor: &Tensor) -> Result<f64> {
-    use super::field::Real;
     Ok(match tensor.dtype() {
-        DType::HALF => tensor.scalar_value::<tfcore_base::Half>()?.to_f64(),
-        DType::BFLOAT16 => Real::to_f64(tensor.scalar_value::<tfcore_base::BFloat16>()?),
+        DType::HALF => tensor.scalar_value::<Half>()?.to_f64(),
+        DType::BFLOAT16 => tensor.scalar_value::<BFloat16>()?.to_f64(),
         DType::DOUBLE => tensor.scalar_value::<f64>()?,
         _ => tensor.scalar_value::<f32>()?.into(),
     })
