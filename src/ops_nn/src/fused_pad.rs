@@ -1,4 +1,6 @@
 //! `FusedPadConv2D` and `FusedResizeAndPadConv2D`: convolutions of images that are mirrored at their edges, and enlarged before that.
+//!
+//! As in the reference, all results of a batch are those of its first image.
 
 use num_traits::AsPrimitive;
 use tfcore_base::{
@@ -79,7 +81,7 @@ type Mix = (usize, usize, f32);
 /// How the pixels of an image are made of those of another: its rows and its columns.
 struct Source {
     batch: usize,
-    input: [usize; 2],
+    width: usize,
     channels: usize,
     rows: Vec<Mix>,
     cols: Vec<Mix>,
@@ -99,13 +101,14 @@ where
 {
     const LOOP: MoveLoop = |source, x, out| {
         let (x, mut out) = (x.typed::<T>(), out.typed::<T>().iter_mut());
-        let [height, width] = source.input;
-        for image in 0..source.batch {
+        let width = source.width;
+        // The reference makes every image of the batch from the first one.
+        for _ in 0..source.batch {
             for &(top, bottom, down) in &source.rows {
                 for &(left, right, across) in &source.cols {
                     for channel in 0..source.channels {
                         let at = |row: usize, col: usize| {
-                            x[((image * height + row) * width + col) * source.channels + channel]
+                            x[(row * width + col) * source.channels + channel]
                         };
                         let Some(out) = out.next() else { return };
                         if down == 0.0 && across == 0.0 {
@@ -233,7 +236,7 @@ fn fused(init: &KernelInit<'_>, moves: MoveLoop, resize: bool) -> Result<Box<dyn
         if out.count() > 0 {
             require!(filter.count() > 0, "filter must not have zero elements");
             let mut image = ctx.allocate(input.dtype(), padded)?;
-            let source = Source { batch, input: [height, width], channels, rows, cols };
+            let source = Source { batch, width, channels, rows, cols };
             moves(&source, input.elems(), image.elems_mut()?);
             convolve(ctx.parallel(), &g, image.elems(), filter.elems(), out.elems_mut()?);
         }

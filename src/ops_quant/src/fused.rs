@@ -15,7 +15,6 @@ use tfcore_tensor::{PartialShape, Shape, Tensor};
 use crate::levels::{Levels, Range, read, scalar, set_range, write};
 use crate::product::{conv2d_shape, matmul_shape};
 use crate::shape_only::depthwise_shape;
-use crate::shapes::scalar_outputs;
 
 pub(crate) fn register(r: &mut Registry) {
     // `_FusedQuantizedConv2D(device_inputs: Tdevice_inputs, host_inputs: Thost_inputs) -> device_outputs, host_outputs`:
@@ -34,13 +33,7 @@ pub(crate) fn register(r: &mut Registry) {
         .cpu(|init| fused_conv(init, true));
 
     // `_QuantizedMatMul(device_inputs: Tdevice_inputs, host_inputs: Thost_inputs) -> device_outputs, host_outputs`.
-    r.op("_QuantizedMatMul")
-        .shape(|ctx| {
-            matmul_shape(ctx)?;
-            scalar_outputs(ctx, 1);
-            Ok(())
-        })
-        .cpu(fused_matmul);
+    r.op("_QuantizedMatMul").shape(matmul_shape).cpu(fused_matmul);
 }
 
 /// Outputs from 1 on are the ends of a range: those of the output if they are given, else like those of the filter.
