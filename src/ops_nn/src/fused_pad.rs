@@ -4,7 +4,7 @@
 
 use num_traits::AsPrimitive;
 use tfcore_base::{
-    Elem, Floats, LoopFor, Result, TypedLoop, invalid, require, unimplemented_error,
+    Elem, Floats, Half, LoopFor, Result, TypedLoop, invalid, require, unimplemented_error,
 };
 use tfcore_framework::geometry::{ImageFormat, ImageWindow, WindowAxis};
 use tfcore_framework::{
@@ -25,7 +25,7 @@ pub(crate) fn register(r: &mut Registry) {
     // `resize_align_corners` too.
     r.op("FusedResizeAndPadConv2D")
         .shape(|ctx| fused_shape(ctx, true))
-        .typed_kernel::<Move, Floats>("T", |init, moves| fused(init, moves, true));
+        .typed_kernel::<Move, (f32, f64, Half)>("T", |init, moves| fused(init, moves, true));
 }
 
 fn fused_shape(ctx: &mut InferenceContext<'_>, resized: bool) -> Result<()> {

@@ -454,7 +454,7 @@ mod tests {
             ("Tinput", AttrValue::Type(DType::QUINT8)),
             ("Tfilter", AttrValue::Type(DType::QINT8)),
             ("Tbias", AttrValue::Type(DType::FLOAT)),
-            ("Tsummand", AttrValue::Type(DType::QINT32)),
+            ("Tsummand", AttrValue::Type(output)),
             ("out_type", AttrValue::Type(output)),
             ("Tdevice_inputs", types(vec![DType::QUINT8, DType::QINT8, DType::FLOAT])),
             ("Thost_inputs", types(vec![DType::FLOAT; host.len()])),
