@@ -1,6 +1,6 @@
 //! `Conv3D` and its gradients.
 
-use tfcore_base::{Elem, Floats, LoopFor, Result, TypedLoop, invalid, require};
+use tfcore_base::{Elem, Floats, Half, LoopFor, Result, TypedLoop, invalid, require};
 use tfcore_framework::geometry::{AxisPadding, WindowAxis};
 use tfcore_framework::{
     Attrs, InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
@@ -14,6 +14,9 @@ use tfcore_tensor::{Elems, ElemsMut, Shape, Tensor};
 use crate::conv::check_depths;
 use crate::window_attrs::{channels_second, int32s, same_or_valid};
 
+/// The types of the first versions of the gradients.
+type FirstTypes = (f32, f64, Half);
+
 pub(crate) fn register(r: &mut Registry) {
     // `Conv3D(input: T, filter: T) -> output: T`, attrs `strides`, `padding`, `data_format`, `dilations`: `Conv2D` with one
     // axis more.
@@ -26,7 +29,9 @@ pub(crate) fn register(r: &mut Registry) {
         .typed_kernel::<BackpropInput, Floats>("T", |init, run| backprop_input(init, run, true));
     r.op("Conv3DBackpropInput")
         .shape(|ctx| same_rank(ctx, 0))
-        .typed_kernel::<BackpropInput, Floats>("T", |init, run| backprop_input(init, run, false));
+        .typed_kernel::<BackpropInput, FirstTypes>("T", |init, run| {
+            backprop_input(init, run, false)
+        });
 
     // `Conv3DBackpropFilterV2(input: T, filter_sizes: int32, out_backprop: T) -> output: T`, attrs as `Conv3D`.
     // The first version has the filter itself for the sizes.
@@ -35,7 +40,9 @@ pub(crate) fn register(r: &mut Registry) {
         .typed_kernel::<BackpropFilter, Floats>("T", |init, run| backprop_filter(init, run, true));
     r.op("Conv3DBackpropFilter")
         .shape(|ctx| same_rank(ctx, 1))
-        .typed_kernel::<BackpropFilter, Floats>("T", |init, run| backprop_filter(init, run, false));
+        .typed_kernel::<BackpropFilter, FirstTypes>("T", |init, run| {
+            backprop_filter(init, run, false)
+        });
 }
 
 /// The five integers of attr `name`; `error` says that there are not as many.

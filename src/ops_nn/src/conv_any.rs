@@ -105,15 +105,13 @@ fn conv_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     }
     let paddings = paddings(attrs, spatial, channels)?;
     let mut sizes = vec![Dim::UNKNOWN; len];
-    let mut cell = 0;
-    for axis in (1..len).filter(|&axis| axis != channels) {
+    for (cell, axis) in (1..len).filter(|&axis| axis != channels).enumerate() {
         let along = WindowAxis {
             stride: strides[axis],
             dilation: dilations[axis],
             padding: paddings[axis],
         };
         sizes[axis] = along.output_dim(dim(axis), filter.dim(cell))?;
-        cell += 1;
     }
     sizes[channels] = out;
     let batch = input.dims().unwrap_or_default()[..batch_dims as usize].iter().copied();

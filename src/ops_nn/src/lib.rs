@@ -14,6 +14,7 @@ mod cross_entropy;
 mod depthwise;
 mod dilation;
 mod fused;
+mod fused_pad;
 mod global_norm;
 mod gradients;
 mod l2_loss;
@@ -52,6 +53,7 @@ pub fn register(r: &mut Registry) {
     pool_fractional::register(r);
     candidates::register(r);
     fused::register(r);
+    fused_pad::register(r);
     unary_chain::register(r);
     global_norm::register(r);
     gradients::register(r);

@@ -306,7 +306,8 @@ mod tests {
             ("padding", AttrValue::string("VALID")),
         ];
         let x = floats(&[2, 1, 4, 1], &[1.0, 4.0, 7.0, 7.0, 3.0, 2.0, f32::NAN, 9.0]);
-        let out = run_op(&registry, "MaxPoolWithArgmax", &attrs, &[x.clone()]).unwrap();
+        let input = std::slice::from_ref(&x);
+        let out = run_op(&registry, "MaxPoolWithArgmax", &attrs, input).unwrap();
         let y = out[0].as_slice::<f32>().unwrap();
         assert_eq!(y[..3], [4.0, 7.0, 3.0]);
         assert!(y[3].is_nan());

@@ -61,7 +61,7 @@ fn pool_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
             None => Dim::fresh(),
         });
     }
-    if let Some(&ratio) = ratios.iter().find(|&&ratio| !(ratio >= 1.0)) {
+    if let Some(&ratio) = ratios.iter().find(|ratio| ratio.is_nan() || **ratio < 1.0) {
         return Err(invalid!("pooling_ratio cannot be smaller than 1, got: {ratio}"));
     }
     // The reference forgets the end of the last region.
@@ -246,7 +246,7 @@ impl<T: Elem + Divide + PartialOrd + Bounded> LoopFor<T> for Pool {
 
 fn pool(init: &KernelInit<'_>, run: PoolLoop, what: &'static str) -> Result<Box<dyn Kernel>> {
     let ratios = init.attrs.floats("pooling_ratio")?.to_vec();
-    if let Some(ratio) = ratios.iter().find(|&&ratio| !(ratio >= 1.0)) {
+    if let Some(ratio) = ratios.iter().find(|ratio| ratio.is_nan() || **ratio < 1.0) {
         return Err(invalid!("pooling_ratio cannot be smaller than 1, got: {ratio}"));
     }
     let pseudo_random = init.attrs.bool("pseudo_random")?;

@@ -3,6 +3,7 @@
 
 mod elementwise;
 mod fake;
+mod fused;
 mod levels;
 mod pool;
 mod product;
@@ -20,6 +21,7 @@ use tfcore_framework::Registry;
 pub fn register(r: &mut Registry) {
     quantize::register(r);
     fake::register(r);
+    fused::register(r);
     round_trip::register(r);
     requantize::register(r);
     elementwise::register(r);

@@ -175,7 +175,8 @@ impl Quantize {
 
     /// What a slice with this range becomes, and the range that it really has.
     fn rule(&self, given_min: f32, given_max: f32) -> Result<(Rule, Range)> {
-        require!(!(given_max < given_min), "input_max_range must be larger than input_min_range.");
+        let reversed = given_max < given_min;
+        require!(!reversed, "input_max_range must be larger than input_min_range.");
         // Zero is in the range, which is wide enough for later ops to compute with.
         let min = given_min.min(0.0);
         let largest = given_min.abs().max(given_max.abs());

@@ -110,7 +110,7 @@ fn biased_matmul_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 }
 
 /// Nothing is known of the ranges.
-fn depthwise_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+pub(crate) fn depthwise_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let input = shape_ops::with_rank(ctx.input(0), 4)?;
     let filter = shape_ops::with_rank(ctx.input(1), 4)?;
     let field = |name: &str, shown: &str| {

@@ -460,7 +460,7 @@ impl Params {
                 }
             };
             let room = input.saturating_add(padding[0]).saturating_add(padding[1]);
-            let count = (room - window + 1 + stride - 1) / stride;
+            let count = room.saturating_sub(window).saturating_add(stride) / stride;
             require!(count >= 0, "Dimension {count} must be >= 0");
             out.push(count as usize);
             before.push(padding[0]);
