@@ -33,6 +33,13 @@ pub(crate) fn register(r: &mut Registry) {
         Ok(())
     });
 
+    // `DumpTensor(tensor_data: T; enabled, ...)`: has no shape function in the reference either, so that no graph can
+    // hold it.
+    r.op("DumpTensor").cpu(|init| match init.attrs.bool("enabled")? {
+        true => Err(unimplemented_error!("DumpTensor: writing tensors to files is not supported")),
+        false => kernel(|_| Ok(())),
+    });
+
     // `DebugNanCount(input: T) -> output: int64`, a vector of one.
     // The reference's static shape is a scalar's all the same.
     r.op("DebugNanCount")

@@ -7,6 +7,7 @@ mod monitor;
 mod mutex;
 mod named;
 mod queue;
+mod reader;
 mod shapes;
 mod staging;
 
@@ -20,6 +21,7 @@ use tfcore_framework::Registry;
 /// Attaches the family's behaviour.
 pub fn register(r: &mut Registry) {
     queue::register(r);
+    reader::register(r);
     barrier::register(r);
     staging::register(r);
     accumulator::register(r);
