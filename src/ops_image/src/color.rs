@@ -130,7 +130,11 @@ fn contrast(
 }
 
 /// Changes each pixel of three channels by a parameter.
-fn pixels(ctx: &mut OpContext<'_>, name: &str, change: fn([f32; 3], f32) -> [f32; 3]) -> Result<()> {
+fn pixels(
+    ctx: &mut OpContext<'_>,
+    name: &str,
+    change: fn([f32; 3], f32) -> [f32; 3],
+) -> Result<()> {
     let images = images(ctx)?;
     let parameter = scalar(ctx, 1, name)?;
     let channels = images.dim(images.rank() - 1);
@@ -387,6 +391,10 @@ mod tests {
             let [r, g, b] = turn_hue(rgb, 1.0 / 3.0);
             assert!(([g, b, r].iter().zip(rgb)).all(|(a, b)| (a - b).abs() < 1e-6), "{rgb:?}");
         }
-        assert!(turn_hue([0.1, 0.2, 0.3], f32::INFINITY).iter().all(|c| (0.1..=0.3).contains(c) || c.is_nan()));
+        assert!(
+            turn_hue([0.1, 0.2, 0.3], f32::INFINITY)
+                .iter()
+                .all(|c| (0.1..=0.3).contains(c) || c.is_nan())
+        );
     }
 }

@@ -84,10 +84,7 @@ fn combined(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         require!(scores.rank() == 3, "scores must be 3-D{}", scores.shape());
         let [batch, count, of_boxes] = [0, 1, 2].map(|axis| boxes.dim(axis));
         let classes = scores.dim(2);
-        require!(
-            scores.dim(0) == batch,
-            "boxes and scores must have same batch size"
-        );
+        require!(scores.dim(0) == batch, "boxes and scores must have same batch size");
         require!(scores.dim(1) == count, "scores has incompatible shape");
         require!(boxes.dim(3) == 4, "box coordinate dimension must be 4");
         require!(
@@ -141,10 +138,9 @@ fn combined(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
                 }
             }
         })?;
-        for (index, values) in [
-            (1, (|best| &best.scores) as fn(&Best) -> &Vec<f32>),
-            (2, |best| &best.classes),
-        ] {
+        for (index, values) in
+            [(1, (|best| &best.scores) as fn(&Best) -> &Vec<f32>), (2, |best| &best.classes)]
+        {
             ctx.produce(index, matrix.clone(), |out| {
                 let out = out.typed::<f32>();
                 out.fill(0.0);

@@ -227,10 +227,7 @@ fn crop_kernel(init: &KernelInit<'_>, run: CropLoop) -> Result<Box<dyn Kernel>> 
 fn check_grads(grads: &Tensor, boxes: &Boxes<'_>) -> Result<[usize; 3]> {
     require!(grads.rank() == 4, "grads image must be 4-D{}", grads.shape());
     require!(grads.dim(1) > 0 && grads.dim(2) > 0, "grads dimensions must be positive");
-    require!(
-        grads.dim(0) == boxes.len(),
-        "boxes and grads have incompatible shape"
-    );
+    require!(grads.dim(0) == boxes.len(), "boxes and grads have incompatible shape");
     Ok([grads.dim(1), grads.dim(2), grads.dim(3)])
 }
 
@@ -363,15 +360,16 @@ impl<T: Elem + AsPrimitive<f32>> LoopFor<T> for Slopes {
                         let grad = grads[((index * crop_h + y) * crop_w + x) * depth + d];
                         let by_y = ((1.0 - x_part) * (bl - tl) + x_part * (br - tr)) * grad;
                         let by_x = ((1.0 - y_part) * (tr - tl) + y_part * (br - bl)) * grad;
-                        let mut add = |corner: usize, by: f32, step: usize, len, size, ratio: f32| {
-                            let last = (size - 1) as f32;
-                            let (low, high) = match len {
-                                ..=1usize => (0.5 * last, 0.5 * last),
-                                _ => (last - step as f32 * ratio, step as f32 * ratio),
+                        let mut add =
+                            |corner: usize, by: f32, step: usize, len, size, ratio: f32| {
+                                let last = (size - 1) as f32;
+                                let (low, high) = match len {
+                                    ..=1usize => (0.5 * last, 0.5 * last),
+                                    _ => (last - step as f32 * ratio, step as f32 * ratio),
+                                };
+                                out[corner] += by * low;
+                                out[corner + 2] += by * high;
                             };
-                            out[corner] += by * low;
-                            out[corner + 2] += by * high;
-                        };
                         add(0, by_y, y, crop_h, image_h, y_ratio);
                         add(1, by_x, x, crop_w, image_w, x_ratio);
                     }
@@ -384,10 +382,7 @@ impl<T: Elem + AsPrimitive<f32>> LoopFor<T> for Slopes {
 fn grad_boxes(ctx: &mut OpContext<'_>, run: SlopesLoop) -> Result<()> {
     let (grads, image) = (ctx.input(0)?, ctx.input(1)?);
     require!(grads.rank() == 4, "grads image must be 4-D{}", grads.shape());
-    require!(
-        grads.dim(1) > 0 && grads.dim(2) > 0,
-        "grads dimensions must be positive"
-    );
+    require!(grads.dim(1) > 0 && grads.dim(2) > 0, "grads dimensions must be positive");
     require!(image.rank() == 4, "input image must be 4-D{}", image.shape());
     let dims = image.shape().to_usizes();
     require!(dims[1] > 0 && dims[2] > 0, "image dimensions must be positive");

@@ -91,14 +91,8 @@ impl<T: Channel> LoopFor<T> for Paint {
 fn draw(ctx: &mut OpContext<'_>, paint: PaintLoop, colours: &[&[f32]]) -> Result<()> {
     let (images, boxes) = (ctx.input(0)?, ctx.input(1)?);
     require!(images.rank() == 4, "The rank of the images should be 4");
-    require!(
-        boxes.rank() == 3,
-        "The rank of the boxes tensor should be 3"
-    );
-    require!(
-        images.dim(0) == boxes.dim(0),
-        "The batch sizes should be the same"
-    );
+    require!(boxes.rank() == 3, "The rank of the boxes tensor should be 3");
+    require!(images.dim(0) == boxes.dim(0), "The batch sizes should be the same");
     let depth = images.dim(3);
     require!(
         matches!(depth, 1 | 3 | 4),
@@ -129,17 +123,18 @@ fn draw(ctx: &mut OpContext<'_>, paint: PaintLoop, colours: &[&[f32]]) -> Result
         }
         let rows_inside = rows.0.max(0)..=rows.1.min(height - 1);
         let cols_inside = cols.0.max(0)..=cols.1.min(width - 1);
-        let at = |row: i64, col: i64| {
-            ((batch as i64 * height + row) * width + col) as usize * depth
-        };
+        let at =
+            |row: i64, col: i64| ((batch as i64 * height + row) * width + col) as usize * depth;
         let horizontal = [(rows.0 >= 0, rows.0), (rows.1 < height, rows.1)];
         let vertical = [(cols.0 >= 0, cols.0), (cols.1 < width, cols.1)];
-        let lines = horizontal.iter().filter(|line| line.0).flat_map(|line| {
-            cols_inside.clone().map(move |col| at(line.1, col))
-        });
-        let columns = vertical.iter().filter(|line| line.0).flat_map(|line| {
-            rows_inside.clone().map(move |row| at(row, line.1))
-        });
+        let lines = horizontal
+            .iter()
+            .filter(|line| line.0)
+            .flat_map(|line| cols_inside.clone().map(move |col| at(line.1, col)));
+        let columns = vertical
+            .iter()
+            .filter(|line| line.0)
+            .flat_map(|line| rows_inside.clone().map(move |row| at(row, line.1)));
         let colour = colours[number % colours.len()];
         // Boxes in grey images are white.
         let white = [1.0];

@@ -69,11 +69,8 @@ impl Offsets {
 
 fn glimpse(init: &KernelInit<'_>, is_v2: bool) -> Result<Box<dyn Kernel>> {
     let attrs = init.attrs;
-    let offsets = Offsets {
-        centered: attrs.bool("centered")?,
-        normalized: attrs.bool("normalized")?,
-        is_v2,
-    };
+    let offsets =
+        Offsets { centered: attrs.bool("centered")?, normalized: attrs.bool("normalized")?, is_v2 };
     let uniform = attrs.bool("uniform_noise")?;
     let noise = match attrs.str("noise")? {
         noise if uniform => {
@@ -88,9 +85,7 @@ fn glimpse(init: &KernelInit<'_>, is_v2: bool) -> Result<Box<dyn Kernel>> {
         "uniform" => Noise::Uniform,
         "" => Noise::Gaussian,
         _ => {
-            return Err(invalid!(
-                "The noise should be one of uniform, gaussian, or zero"
-            ));
+            return Err(invalid!("The noise should be one of uniform, gaussian, or zero"));
         }
     };
     kernel(move |ctx: &mut OpContext<'_>| extract(ctx, offsets, noise))
@@ -169,7 +164,8 @@ fn fill_noise(noise: Noise, image: &[f32], out: &mut [f32]) {
     } else {
         let count = image.len() as f32;
         let mean = image.iter().sum::<f32>() / count;
-        let variance = image.iter().map(|value| (value - mean) * (value - mean)).sum::<f32>() / count;
+        let variance =
+            image.iter().map(|value| (value - mean) * (value - mean)).sum::<f32>() / count;
         fill_normal(Parallel::SERIAL, stream, out);
         out.iter_mut().for_each(|value| *value = mean + *value * variance.sqrt());
     }

@@ -1,8 +1,8 @@
 //! `ImageProjectiveTransformV2` and `V3`.
 
-use tfcore_base::{Elem, LoopFor, Result, TypedLoop, invalid, require};
 use num_traits::AsPrimitive;
 use tfcore_base::{BFloat16, Half};
+use tfcore_base::{Elem, LoopFor, Result, TypedLoop, invalid, require};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
 };
@@ -16,7 +16,8 @@ pub(crate) fn register(r: &mut Registry) {
     // `ImageProjectiveTransformV2(images: dtype, transforms: float, output_shape: int32; interpolation, fill_mode) ->
     // transformed_images: dtype`: output pixel (x, y) is the input's at `((a0 x + a1 y + a2) / k, (b0 x + b1 y + b2) / k)`,
     // `k = c0 x + c1 y + 1`. `V3` has `fill_value: float` besides.
-    for (op, fill) in [("ImageProjectiveTransformV2", false), ("ImageProjectiveTransformV3", true)] {
+    for (op, fill) in [("ImageProjectiveTransformV2", false), ("ImageProjectiveTransformV3", true)]
+    {
         r.op(op)
             .shape(move |ctx| transform_shape(ctx, fill))
             .typed_kernel::<Transform, Types>("dtype", move |init, run| transform(init, run, fill));
@@ -198,7 +199,8 @@ impl<T: Pixel> LoopFor<T> for Transform {
                     let (bottom, right) = (top + 1.0, left + 1.0);
                     for (channel, out) in out.iter_mut().enumerate() {
                         let mix = |row: f32| -> f32 {
-                            let at = |col: f32| -> f32 { read(row as i64, col as i64, channel).as_() };
+                            let at =
+                                |col: f32| -> f32 { read(row as i64, col as i64, channel).as_() };
                             (right - col) * at(left) + (col - left) * at(right)
                         };
                         *out = T::of((bottom - row) * mix(top) + (row - top) * mix(bottom));
@@ -214,7 +216,9 @@ fn transform(init: &KernelInit<'_>, run: Run, has_fill: bool) -> Result<Box<dyn 
         "NEAREST" => false,
         "BILINEAR" => true,
         other => {
-            return Err(invalid!("Invalid interpolation {other}. Supported types: NEAREST, BILINEAR"));
+            return Err(invalid!(
+                "Invalid interpolation {other}. Supported types: NEAREST, BILINEAR"
+            ));
         }
     };
     let mode = match init.attrs.str("fill_mode")? {

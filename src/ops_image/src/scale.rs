@@ -138,7 +138,8 @@ impl Spans {
                 continue;
             }
             let from = ((at - reach - 0.5).ceil() as i64).clamp(0, last);
-            let to = ((at + reach - 0.5).floor() as i64).clamp(0, last).min(from + width as i64 - 1);
+            let to =
+                ((at + reach - 0.5).floor() as i64).clamp(0, last).min(from + width as i64 - 1);
             let weights = &mut weights[index * width..(index + 1) * width];
             let mut sum = 0.0;
             for (pixel, weight) in (from..=to).zip(weights.iter_mut()) {

@@ -281,8 +281,7 @@ fn suppress(
     );
     check_scores(scores, boxes.dim(0))?;
     let limit = limit(ctx)?;
-    let (mut indices, mut values) =
-        run(boxes, scores, limit as usize, [overlap, score, sigma])?;
+    let (mut indices, mut values) = run(boxes, scores, limit as usize, [overlap, score, sigma])?;
     let valid = indices.len();
     if pads {
         // The room is asked for before it is taken: the limit is a mere claim.

@@ -9,20 +9,18 @@ use crate::args::{scalars, show};
 pub(crate) fn register(r: &mut Registry) {
     // `FileSystemSetConfiguration(scheme: string, key: string, value: string)`: sets an option of the file system of a
     // scheme; none has any.
-    r.op("FileSystemSetConfiguration")
-        .shape(|ctx| scalars(ctx, &[0, 1, 2]))
-        .compute(|ctx| {
-            let scheme = word(ctx, 0, "scheme")?;
-            word(ctx, 1, "key")?;
-            word(ctx, 2, "value")?;
-            let schemes = ctx.step().files.schemes();
-            if scheme.is_empty() || scheme == "file" || schemes.contains(&scheme) {
-                return Err(unimplemented_error!("SetOption"));
-            }
-            Err(unimplemented_error!(
-                "File system for scheme '{scheme}' not found to set configuration"
-            ))
-        });
+    r.op("FileSystemSetConfiguration").shape(|ctx| scalars(ctx, &[0, 1, 2])).compute(|ctx| {
+        let scheme = word(ctx, 0, "scheme")?;
+        word(ctx, 1, "key")?;
+        word(ctx, 2, "value")?;
+        let schemes = ctx.step().files.schemes();
+        if scheme.is_empty() || scheme == "file" || schemes.contains(&scheme) {
+            return Err(unimplemented_error!("SetOption"));
+        }
+        Err(unimplemented_error!(
+            "File system for scheme '{scheme}' not found to set configuration"
+        ))
+    });
 }
 
 fn word(ctx: &OpContext<'_>, index: usize, name: &str) -> Result<String> {

@@ -26,11 +26,7 @@ fn remapping_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 /// The lines of a vocabulary.
 fn lines(ctx: &OpContext<'_>, index: usize, name: &str) -> Result<Vec<Vec<u8>>> {
     let file = ctx.input(index)?;
-    require!(
-        file.rank() == 0,
-        "{name} should be a single string, but got {}",
-        file.shape()
-    );
+    require!(file.rank() == 0, "{name} should be a single string, but got {}", file.shape());
     let content = ctx.step().files.read(path(&file.scalar_value::<TString>()?))?;
     let content = content.strip_suffix(b"\n").unwrap_or(&content);
     if content.is_empty() {

@@ -5,7 +5,9 @@ use std::f64::consts::PI;
 use rustfft::FftPlanner;
 use rustfft::num_complex::Complex;
 use tfcore_base::{Result, invalid, require, try_filled};
-use tfcore_framework::{InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops};
+use tfcore_framework::{
+    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
+};
 use tfcore_tensor::{Dim, Shape};
 
 pub(crate) fn register(r: &mut Registry) {
@@ -57,7 +59,8 @@ fn spectrogram(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         let shape = Shape::new(&[channels as i64, windows as i64, bins as i64])?;
         ctx.try_produce(0, shape, |out| {
             // A Hann window whose period is its length.
-            let weights = (0..window).map(|i| 0.5 - 0.5 * (2.0 * PI * i as f64 / window as f64).cos());
+            let weights =
+                (0..window).map(|i| 0.5 - 0.5 * (2.0 * PI * i as f64 / window as f64).cos());
             let weights: Vec<f64> = weights.collect();
             let fft = FftPlanner::<f64>::new().plan_fft_forward(size);
             let mut buffer = try_filled(Complex::new(0.0, 0.0), size)?;
@@ -134,7 +137,9 @@ impl Filters {
                 above += 1;
             }
             let (below, weight) = match above.checked_sub(1) {
-                Some(band) => (Some(band), (centre(band + 1) - at) / (centre(band + 1) - centre(band))),
+                Some(band) => {
+                    (Some(band), (centre(band + 1) - at) / (centre(band + 1) - centre(band)))
+                }
                 None => (None, (centre(0) - at) / (centre(0) - low)),
             };
             filters.push((bin, below, weight));
@@ -195,10 +200,7 @@ fn mfcc(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         let dims = input.shape().dims();
         let shape = Shape::new(&[dims[0], dims[1], bands.coefficients])?;
         let spectra = input.as_slice::<f32>()?;
-        let (scale, step) = (
-            (2.0 / filters.channels as f64).sqrt(),
-            PI / filters.channels as f64,
-        );
+        let (scale, step) = ((2.0 / filters.channels as f64).sqrt(), PI / filters.channels as f64);
         ctx.produce(0, shape, |out| {
             let rows = out.typed::<f32>().chunks_exact_mut(coefficients);
             for (out, spectrum) in rows.zip(spectra.chunks_exact(bins)) {

@@ -1,6 +1,6 @@
 //! `CustomAggregator`: statistics of activations for quantization.
 
-use tfcore_base::{Error, Code, Result, try_filled};
+use tfcore_base::{Code, Error, Result, try_filled};
 use tfcore_framework::{InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel};
 use tfcore_tensor::{PartialShape, Shape, Tensor};
 

@@ -3,9 +3,7 @@
 use tfcore_base::{
     BFloat16, DType, Elem, Half, LoopFor, Result, TypedLoop, invalid, require, unimplemented_error,
 };
-use tfcore_framework::{
-    Forward, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns,
-};
+use tfcore_framework::{Forward, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns};
 use tfcore_tensor::{Elems, Shape, Tensor};
 
 type Numeric = (f32, f64, Half, BFloat16, i8, i16, i32, i64, u8, u16, u32, u64);
@@ -33,25 +31,28 @@ pub(crate) fn register(r: &mut Registry) {
         Ok(())
     });
 
-    // `DumpTensor(tensor_data: T; enabled, ...)`: has no shape function in the reference either, so that no graph can
-    // hold it.
-    r.op("DumpTensor").cpu(|init| match init.attrs.bool("enabled")? {
-        true => Err(unimplemented_error!("DumpTensor: writing tensors to files is not supported")),
-        false => kernel(|_| Ok(())),
-    });
+    // `DumpTensor(tensor_data: T; enabled, ...)` has no shape function in the reference, so that no graph can hold it.
+    r.op("DumpTensor")
+        .shape(|_| {
+            Err(invalid!(
+                "No shape inference function exists for op 'DumpTensor', did you forget to define it?"
+            ))
+        })
+        .cpu(|_| Err(unimplemented_error!("DumpTensor: writing tensors to files is not supported")));
 
     // `DebugNanCount(input: T) -> output: int64`, a vector of one.
     // The reference's static shape is a scalar's all the same.
-    r.op("DebugNanCount")
-        .shape(shape_fns::scalar)
-        .typed_kernel::<Tally, Numeric>("T", |init, tally| {
+    r.op("DebugNanCount").shape(shape_fns::scalar).typed_kernel::<Tally, Numeric>(
+        "T",
+        |init, tally| {
             check_urls(init)?;
             kernel(move |ctx| {
                 let counts = tally(ctx.input(0)?.elems(), f64::NEG_INFINITY, f64::INFINITY);
                 ctx.set_output(0, Tensor::from_slice(Shape::vector(1), &[counts.nan as i64])?);
                 Ok(())
             })
-        });
+        },
+    );
 
     // `DebugNumericSummary(input: T; lower_bound, upper_bound, mute_if_healthy) -> output: double`: initialised, count, NaN, at
     // or below the lower bound, negative, zero, positive, at or above the upper bound, minimum, maximum, mean, variance of
@@ -165,8 +166,7 @@ impl<T: AsDouble> LoopFor<T> for Tally {
         let regular = (counts.negative + counts.zero + counts.positive) as f64;
         counts.mean = sum / regular;
         let squares = values.iter().map(|value| value.double()).filter(is_regular);
-        let squares: f64 =
-            squares.map(|value| (value - counts.mean) * (value - counts.mean)).sum();
+        let squares: f64 = squares.map(|value| (value - counts.mean) * (value - counts.mean)).sum();
         counts.variance = squares / regular;
         counts
     };

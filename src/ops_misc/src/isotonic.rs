@@ -47,7 +47,10 @@ fn isotonic(ctx: &mut OpContext<'_>, convert: fn(Elems<'_>, &mut [f64])) -> Resu
     ctx.produce(0, shape.clone(), |out| match out.dtype() {
         DType::DOUBLE => out.typed::<f64>().copy_from_slice(&values),
         DType::FLOAT => {
-            out.typed::<f32>().iter_mut().zip(&values).for_each(|(out, &value)| *out = value as f32);
+            out.typed::<f32>()
+                .iter_mut()
+                .zip(&values)
+                .for_each(|(out, &value)| *out = value as f32);
         }
         DType::HALF => {
             let out = out.typed::<Half>().iter_mut();

@@ -227,7 +227,8 @@ fn audio_summary(init: &KernelInit<'_>, rate: Option<f32>) -> Result<Box<dyn Ker
         let mut messages = Vec::new();
         for index in 0..batch.min(limit as usize) {
             let name = String::from_utf8_lossy(tag.as_bytes());
-            let name = if limit > 1 { format!("{name}/audio/{index}") } else { format!("{name}/audio") };
+            let name =
+                if limit > 1 { format!("{name}/audio/{index}") } else { format!("{name}/audio") };
             let sound = &values[index * sound_len..(index + 1) * sound_len];
             let encoded = wav::encode(sound, channels, rate.round() as i64)?;
             let mut audio = Message::default();

@@ -1,7 +1,9 @@
 //! Sound files: `DecodeWav` and `EncodeWav`, 16 bits for each sample.
 
 use tfcore_base::{Result, invalid, require};
-use tfcore_framework::{InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops};
+use tfcore_framework::{
+    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
+};
 use tfcore_tensor::{Dim, PartialShape, Shape, TString, Tensor};
 
 pub(crate) fn register(r: &mut Registry) {
@@ -111,11 +113,7 @@ impl<'a> Sound<'a> {
         reader.u32()?;
         reader.expect("WAVE")?;
         let format_tag = reader.tag()?;
-        require!(
-            format_tag == b"fmt ",
-            "Unexpected field {}",
-            String::from_utf8_lossy(format_tag)
-        );
+        require!(format_tag == b"fmt ", "Unexpected field {}", String::from_utf8_lossy(format_tag));
         let format_len = reader.u32()?;
         require!(
             matches!(format_len, 16 | 18),
@@ -188,10 +186,7 @@ impl<'a> Sound<'a> {
 /// # Errors
 /// `InvalidArgument` for a sound that a file cannot hold.
 pub(crate) fn encode(audio: &[f32], channels: usize, rate: i64) -> Result<Vec<u8>> {
-    require!(
-        (1..1 << 32).contains(&rate),
-        "sample_rate must be in (0, 2^32), got: {rate}"
-    );
+    require!((1..1 << 32).contains(&rate), "sample_rate must be in (0, 2^32), got: {rate}");
     require!(
         (1..1 << 16).contains(&channels),
         "num_channels must be in (0, 2^16), got: {channels}"

@@ -10,8 +10,8 @@ use smallvec::SmallVec;
 use tfcore_base::{DType, Result, escape_bytes, invalid, require, unimplemented_error};
 use tfcore_files::Files;
 use tfcore_framework::{
-    BlockingContext, InferenceContext, KernelInit, OpContext, Outputs, Registry, Resource,
-    Value, blocking_kernel, shape_fns, shape_ops,
+    BlockingContext, InferenceContext, KernelInit, OpContext, Outputs, Registry, Resource, Value,
+    blocking_kernel, shape_fns, shape_ops,
 };
 use tfcore_tensor::{Dim, PartialShape, Shape, TString, Tensor};
 
@@ -69,10 +69,9 @@ pub(crate) fn register(r: &mut Registry) {
                 name("ReaderNumRecordsProduced", "ReaderNumRecordsProducedV2"),
                 (|state| state.records) as fn(&State) -> i64,
             ),
-            (
-                name("ReaderNumWorkUnitsCompleted", "ReaderNumWorkUnitsCompletedV2"),
-                |state| state.finished,
-            ),
+            (name("ReaderNumWorkUnitsCompleted", "ReaderNumWorkUnitsCompletedV2"), |state| {
+                state.finished
+            }),
         ] {
             r.op(op).shape(move |ctx| handles_to_scalars(ctx, v2, 1)).cpu(move |_| {
                 tfcore_framework::kernel(move |ctx| {

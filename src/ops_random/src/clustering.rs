@@ -18,9 +18,7 @@ pub(crate) fn register(r: &mut Registry) {
     r.op("KMC2ChainInitialization").shape(shape_fns::scalar).compute(chain);
     // `NearestNeighbors(points: float, centers: float, k: int64) -> (nearest_center_indices: int64,
     // nearest_center_distances: float)`: squared distances, smallest first.
-    r.op("NearestNeighbors")
-        .shape(shape_fns::unknown)
-        .compute(nearest);
+    r.op("NearestNeighbors").shape(shape_fns::unknown).compute(nearest);
 }
 
 fn scalar(ctx: &OpContext<'_>, index: usize, name: &str) -> Result<i64> {

@@ -3,7 +3,9 @@
 use tfcore_base::{Result, failed_precondition, invalid, require};
 use tfcore_framework::geometry::StridedView;
 use tfcore_framework::movement::copy_view;
-use tfcore_framework::{InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops};
+use tfcore_framework::{
+    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
+};
 use tfcore_tensor::{Dim, Shape};
 
 use crate::stateful::Generator;
@@ -21,7 +23,10 @@ fn crop_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let [rows, cols] = match ctx.operand_i64s(1)?.as_deref() {
         Some(&[rows, cols]) => {
             for size in [rows, cols] {
-                require!(size >= -1, "Dimension size, given by a vector, must be >= -1, got {size}");
+                require!(
+                    size >= -1,
+                    "Dimension size, given by a vector, must be >= -1, got {size}"
+                );
             }
             [Dim::new(rows), Dim::new(cols)]
         }

@@ -16,7 +16,9 @@ pub(crate) fn register(r: &mut Registry) {
     // `SampleDistortedBoundingBox(image_size: T, bounding_boxes: float; seed, seed2, min_object_covered,
     // aspect_ratio_range, area_range, max_attempts, use_image_if_no_bounding_boxes) -> (begin: T, size: T, bboxes: float)`;
     // `V2` has `min_object_covered: float` for an input.
-    for (op, input) in [("SampleDistortedBoundingBox", false), ("SampleDistortedBoundingBoxV2", true)] {
+    for (op, input) in
+        [("SampleDistortedBoundingBox", false), ("SampleDistortedBoundingBoxV2", true)]
+    {
         r.op(op).shape(move |ctx| sample_shape(ctx, input)).cpu(move |init| {
             let generator = Generator::new(init)?;
             let request = Request::new(init, input)?;
@@ -72,12 +74,18 @@ impl Request {
         let &[low, high] = attrs.floats("aspect_ratio_range")? else {
             return Err(invalid!("Aspect ratio range field must specify 2 dimensions"));
         };
-        require!(low > 0.0 && high > 0.0, "Aspect ratio range must be non-negative: [{low}, {high}]");
+        require!(
+            low > 0.0 && high > 0.0,
+            "Aspect ratio range must be non-negative: [{low}, {high}]"
+        );
         let &[least, most] = attrs.floats("area_range")? else {
             return Err(invalid!("Area range field must specify 2 dimensions"));
         };
         require!(least > 0.0 && most > 0.0, "Area range must be non-negative: [{least}, {most}]");
-        require!(least <= 1.0 && most <= 1.0, "Area range must be less then or equal to 1.0: [{least}, {most}]");
+        require!(
+            least <= 1.0 && most <= 1.0,
+            "Area range must be less then or equal to 1.0: [{least}, {most}]"
+        );
         let attempts = attrs.int("max_attempts")?;
         require!(attempts > 0, "Max attempts must be non-negative: {attempts}");
         Ok(Request {
@@ -231,7 +239,11 @@ fn distorted(
             require!(
                 corners.iter().all(|corner| (0.0..=1.0).contains(corner)),
                 "All bounding box coordinates must be in [0.0, 1.0]: {}",
-                corners.iter().find(|corner| !(0.0..=1.0).contains(*corner)).copied().unwrap_or(0.0)
+                corners
+                    .iter()
+                    .find(|corner| !(0.0..=1.0).contains(*corner))
+                    .copied()
+                    .unwrap_or(0.0)
             );
             require!(
                 x_min < x_max && y_min < y_max,

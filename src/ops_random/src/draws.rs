@@ -2,19 +2,19 @@
 //! binomial. Sample `i` has a place of its own in the stream, so that threads change nothing.
 
 use tfcore_base::{BFloat16, DType, Half, Result, invalid, require, try_filled};
+use tfcore_framework::geometry::Broadcast;
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
 };
-use tfcore_framework::geometry::Broadcast;
 use tfcore_math::philox::{Philox, RESERVED_PER_OUTPUT, RandomFloat};
 use tfcore_math::pool::par_chunks_mut;
 use tfcore_tensor::{ElemsMut, Shape, Tensor};
 
 use crate::operands::{check_key, shape_operand, stream_of_key, stream_of_seed};
 use crate::samplers::{binomial, gamma, poisson};
+use crate::state;
 use crate::stateful::Generator;
 use crate::stateless::check_seed;
-use crate::state;
 use crate::truncated::index_of;
 
 pub(crate) fn register(r: &mut Registry) {
@@ -72,10 +72,9 @@ pub(crate) fn register(r: &mut Registry) {
             );
             let algorithm = algorithm.to_i64s()?[0];
             // The reference sets aside 100 pairs of words for each sample, and that 256 times.
-            let reserved = (request.batches as u64)
-                .wrapping_mul(200)
-                .wrapping_mul(request.samples as u64 + 3)
-                / 4;
+            let reserved =
+                (request.batches as u64).wrapping_mul(200).wrapping_mul(request.samples as u64 + 3)
+                    / 4;
             let stream = state::change(ctx, |state| {
                 require!(algorithm == 1, "Unsupported algorithm id: {algorithm}");
                 let len = state.len();
@@ -107,11 +106,7 @@ fn seeded_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 type Draw = fn(parameter: f64, stream: Philox) -> f64;
 
 /// The kernel of an op with attrs `seed` and `seed2`.
-fn by_generator(
-    init: &KernelInit<'_>,
-    name: &'static str,
-    draw: Draw,
-) -> Result<Box<dyn Kernel>> {
+fn by_generator(init: &KernelInit<'_>, name: &'static str, draw: Draw) -> Result<Box<dyn Kernel>> {
     let generator = Generator::new(init)?;
     kernel(move |ctx: &mut OpContext<'_>| {
         let samples = shape_operand(ctx, 0)?;
@@ -145,10 +140,7 @@ fn by_shape(
 }
 
 fn check_parameters(parameters: &Tensor, name: &str) -> Result<()> {
-    require!(
-        parameters.count() > 0,
-        "Input {name} should have non-zero element count, got: 0"
-    );
+    require!(parameters.count() > 0, "Input {name} should have non-zero element count, got: 0");
     Ok(())
 }
 

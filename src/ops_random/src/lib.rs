@@ -4,8 +4,8 @@
 mod candidates;
 mod clustering;
 mod crop;
-mod distribution;
 mod distorted_box;
+mod distribution;
 mod draws;
 mod multinomial;
 mod operands;

@@ -33,8 +33,8 @@ pub(crate) fn gamma(alpha: f64, mut stream: Philox) -> f64 {
         }
         let v = v * v * v;
         let u = uniforms.next(&mut stream);
-        let accepted = u < 1.0 - 0.0331 * (x * x) * (x * x)
-            || u.ln() < 0.5 * x * x + d * (1.0 - v + v.ln());
+        let accepted =
+            u < 1.0 - 0.0331 * (x * x) * (x * x) || u.ln() < 0.5 * x * x + d * (1.0 - v + v.ln());
         if accepted {
             let sample = d * v;
             return match is_small {
@@ -230,6 +230,9 @@ mod tests {
             assert!(value.is_nan());
         }
         assert_eq!(poisson(-1.0, stream), 0.0);
-        assert_eq!([binomial(-1.0, 0.5, |p| p, stream, 0), binomial(4.0, 2.0, |p| p, stream, 0)], [0.0, 4.0]);
+        assert_eq!(
+            [binomial(-1.0, 0.5, |p| p, stream, 0), binomial(4.0, 2.0, |p| p, stream, 0)],
+            [0.0, 4.0]
+        );
     }
 }

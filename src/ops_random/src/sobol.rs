@@ -29,9 +29,8 @@ const MAX_DIM: i32 = 21_200;
 static PARAMETERS: &[u8] = include_bytes!("../data/sobol.bin");
 
 /// The number of primitive polynomials over the field of two elements, for degrees from 1.
-const POLYNOMIALS: [usize; 18] = [
-    1, 1, 2, 2, 6, 6, 18, 16, 48, 60, 176, 144, 630, 756, 1800, 2048, 7710, 7776,
-];
+const POLYNOMIALS: [usize; 18] =
+    [1, 1, 2, 2, 6, 6, 18, 16, 48, 60, 176, 144, 630, 756, 1800, 2048, 7710, 7776];
 
 /// Reads numbers of a few bits each.
 struct Bits {
@@ -156,8 +155,10 @@ mod tests {
     fn the_table_ends_with_the_last_coordinate() {
         // Of the last degree, Joe and Kuo's table has one more.
         assert_eq!(POLYNOMIALS.iter().sum::<usize>(), MAX_DIM as usize);
-        let bits: usize =
-            (1..).zip(POLYNOMIALS).map(|(s, count): (usize, _)| count * (s - 1 + s * (s - 1) / 2)).sum();
+        let bits: usize = (1..)
+            .zip(POLYNOMIALS)
+            .map(|(s, count): (usize, _)| count * (s - 1 + s * (s - 1) / 2))
+            .sum();
         assert_eq!((bits - (17 + 18 * 17 / 2)).div_ceil(8), PARAMETERS.len());
     }
 

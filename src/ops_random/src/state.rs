@@ -196,9 +196,9 @@ fn check_algorithm(number: i64) -> Result<()> {
     const AUTO_SELECT: i64 = 3;
     match number {
         PHILOX | AUTO_SELECT => Ok(()),
-        THREE_FRY => Err(unimplemented_error!(
-            "Non-XLA devices don't support the ThreeFry algorithm."
-        )),
+        THREE_FRY => {
+            Err(unimplemented_error!("Non-XLA devices don't support the ThreeFry algorithm."))
+        }
         other => Err(invalid!("Unsupported algorithm id: {other}")),
     }
 }
@@ -225,9 +225,11 @@ mod tests {
     #[test]
     fn states_move_in_steps_of_256_for_each_output() {
         // What `RngSkip` of TensorFlow 2.21 leaves in the variable.
-        for (state, delta, expected) in
-            [([1, 2, 3], -3i64, [-767, 2, 3]), ([-1, 2, 3], 2, [511, 3, 3]), ([1, 2, 3], 1 << 58, [1, 2, 3])]
-        {
+        for (state, delta, expected) in [
+            ([1, 2, 3], -3i64, [-767, 2, 3]),
+            ([-1, 2, 3], 2, [511, 3, 3]),
+            ([1, 2, 3], 1 << 58, [1, 2, 3]),
+        ] {
             let mut elements: [i64; 3] = state;
             skip(&mut elements, (delta as u64).wrapping_mul(RESERVED_PER_OUTPUT));
             assert_eq!(elements, expected, "{state:?} {delta}");

@@ -50,7 +50,8 @@ impl<T: Elem + RandomFloat + Float> LoopFor<T> for Rounding {
                 if index % lanes == 0 {
                     group = Some(T::uniform(stream.next4()));
                 }
-                let random = group.as_ref().map_or(T::zero(), |group| group.as_ref()[index % lanes]);
+                let random =
+                    group.as_ref().map_or(T::zero(), |group| group.as_ref()[index % lanes]);
                 return round(x, low, high, || random);
             }
             round(x, low, high, || T::uniform(stream.next4()).as_ref()[0])
@@ -97,8 +98,7 @@ mod tests {
     #[test]
     fn neighbours_are_taken_by_their_distance() {
         let mut stream = Philox::new(1, 2);
-        let mut draw =
-            |x: f32| round(x, -128, 127, || f32::uniform(stream.next4())[0]);
+        let mut draw = |x: f32| round(x, -128, 127, || f32::uniform(stream.next4())[0]);
         assert_eq!([2.0, 200.0, -1e9, f32::NAN].map(&mut draw), [2, 127, -128, 0]);
         for x in [2.25f32, -2.25] {
             let sum: i32 = (0..4000).map(|_| draw(x)).sum();

@@ -18,10 +18,9 @@ type Types = (f32, f64, Half);
 pub(crate) fn register(r: &mut Registry) {
     // `ParameterizedTruncatedNormal(shape: T, means: dtype, stdevs: dtype, minvals: dtype, maxvals: dtype; seed,
     // seed2) -> output: dtype`: the first axis is that of the parameters.
-    r.op("ParameterizedTruncatedNormal").shape(vector_shape).typed_kernel::<Truncated, Types>(
-        "dtype",
-        with_generator,
-    );
+    r.op("ParameterizedTruncatedNormal")
+        .shape(vector_shape)
+        .typed_kernel::<Truncated, Types>("dtype", with_generator);
 
     // `StatelessParameterizedTruncatedNormal(shape: S, seed: Tseed, means: dtype, stddevs: dtype, minvals: dtype,
     // maxvals: dtype) -> output: dtype`: the parameters are broadcast to the end of the shape.
@@ -64,7 +63,8 @@ struct Layout {
 }
 
 /// Fills an output: the parameters with the index of each batch's, the layout, and the stream.
-type Run = fn([&Tensor; 4], &dyn Fn(usize, usize) -> usize, &Layout, Philox, ElemsMut<'_>) -> Result<()>;
+type Run =
+    fn([&Tensor; 4], &dyn Fn(usize, usize) -> usize, &Layout, Philox, ElemsMut<'_>) -> Result<()>;
 
 struct Truncated;
 
@@ -102,8 +102,7 @@ struct Bounds<T> {
 
 impl<T: RandomFloat + Float> Bounds<T> {
     fn new(mean: T, deviation: T, low: T, high: T) -> Result<Bounds<T>> {
-        let is_valid =
-            deviation > T::zero() && low < high && (low.is_finite() || high.is_finite());
+        let is_valid = deviation > T::zero() && low < high && (low.is_finite() || high.is_finite());
         require!(is_valid, "Invalid parameters");
         let turned = low == T::neg_infinity() || high < mean;
         let (low, high, deviation) =
@@ -140,7 +139,9 @@ impl<T: RandomFloat + Float> Bounds<T> {
                     } else {
                         tries.rejected += 1;
                         if tries.rejected > MAX_ITERATIONS {
-                            return Err(failed("randn rejection sampler failed to accept a sample."));
+                            return Err(failed(
+                                "randn rejection sampler failed to accept a sample.",
+                            ));
                         }
                     }
                 }
@@ -159,7 +160,9 @@ impl<T: RandomFloat + Float> Bounds<T> {
                             return Ok(());
                         }
                     } else if tries.give_up() {
-                        return Err(failed("uniform rejection sampler failed to  accept a sample."));
+                        return Err(failed(
+                            "uniform rejection sampler failed to  accept a sample.",
+                        ));
                     }
                 }
             }
@@ -236,7 +239,8 @@ fn with_generator(init: &KernelInit<'_>, run: Run) -> Result<Box<dyn Kernel>> {
             );
         }
         let total = shape.count();
-        let (mut batches, mut samples) = (shape.dim(0), shape.dims()[1..].iter().product::<i64>() as usize);
+        let (mut batches, mut samples) =
+            (shape.dim(0), shape.dims()[1..].iter().product::<i64>() as usize);
         let is_single = |tensor: &Tensor| tensor.rank() == 0 || tensor.dim(0) == 1;
         let [means, deviations, lows, highs] = parameters;
         if is_single(means) && is_single(deviations) && lows.rank() == 0 && highs.rank() == 0 {
@@ -256,8 +260,7 @@ fn with_generator(init: &KernelInit<'_>, run: Run) -> Result<Box<dyn Kernel>> {
             .wrapping_mul(samples as u64 + 3)
             / 4;
         let stream = generator.reserve_groups(groups);
-        let layout =
-            Layout { batches, samples, batch_stride: samples, sample_stride: 1, total };
+        let layout = Layout { batches, samples, batch_stride: samples, sample_stride: 1, total };
         let index_of = |which: usize, batch: usize| match parameters[which].count() {
             1 => 0,
             _ => batch,
@@ -282,10 +285,7 @@ fn stateless(ctx: &mut OpContext<'_>, run: Run) -> Result<()> {
         })?;
     }
     let shape = wanted_shape(ctx)?;
-    require!(
-        shape.dims().ends_with(&common),
-        "Shape passed in must end with broadcasted shape."
-    );
+    require!(shape.dims().ends_with(&common), "Shape passed in must end with broadcasted shape.");
     let stream = stream_of_seed(seed)?;
     let common = Shape::new(&common)?;
     let batches = common.count();
@@ -335,7 +335,9 @@ mod tests {
     #[test]
     fn samples_lie_between_the_bounds() {
         // Wide bounds, narrow ones, and one far from the mean: the three methods.
-        for (low, high) in [(-2.0f64, 2.0), (0.1, 0.2), (3.0, f64::INFINITY), (f64::NEG_INFINITY, -4.0)] {
+        for (low, high) in
+            [(-2.0f64, 2.0), (0.1, 0.2), (3.0, f64::INFINITY), (f64::NEG_INFINITY, -4.0)]
+        {
             let bounds = Bounds::new(0.0, 1.0, low, high).unwrap();
             let mut stream = Philox::new(1, 2);
             let mut drawn = vec![];
@@ -347,9 +349,12 @@ mod tests {
 
     #[test]
     fn parameters_are_checked() {
-        for (deviation, low, high) in
-            [(0.0, 0.0, 1.0), (1.0, 1.0, 1.0), (1.0, f32::NEG_INFINITY, f32::INFINITY), (1.0, 0.0, f32::NAN)]
-        {
+        for (deviation, low, high) in [
+            (0.0, 0.0, 1.0),
+            (1.0, 1.0, 1.0),
+            (1.0, f32::NEG_INFINITY, f32::INFINITY),
+            (1.0, 0.0, f32::NAN),
+        ] {
             assert!(Bounds::new(0.0, deviation, low, high).is_err());
         }
     }

@@ -119,7 +119,8 @@ impl FixedUnigrams {
     fn weights(&self, given: impl Iterator<Item = Result<f32>>) -> Result<Weights> {
         let is_ours = |class: &i64| class % self.shards == self.shard;
         // A claim that the weights cannot meet must not be filled.
-        let reserved = (0..self.reserved.min(self.range.saturating_mul(self.shards))).filter(is_ours);
+        let reserved =
+            (0..self.reserved.min(self.range.saturating_mul(self.shards))).filter(is_ours);
         let mut weights: Vec<f32> = reserved.map(|_| 0.0).collect();
         let mut total = 0.0;
         for (class, weight) in (weights.len() as i64..).zip(given) {

@@ -17,9 +17,16 @@ pub(super) enum Kind {
     Identity,
     WholeFile,
     /// Lines, without those of the header.
-    TextLines { header: u64 },
+    TextLines {
+        header: u64,
+    },
     /// Records of so many bytes, a new one every `hop` bytes.
-    FixedLength { header: usize, record: usize, footer: usize, hop: usize },
+    FixedLength {
+        header: usize,
+        record: usize,
+        footer: usize,
+        hop: usize,
+    },
     TfRecords,
 }
 
@@ -156,8 +163,11 @@ impl Work {
     fn line(&mut self) -> Option<Vec<u8>> {
         let rest = self.content.get(self.position..).filter(|rest| !rest.is_empty())?;
         let end = rest.iter().position(|&byte| byte == b'\n');
-        let line: Vec<u8> =
-            rest[..end.unwrap_or(rest.len())].iter().copied().filter(|&byte| byte != b'\r').collect();
+        let line: Vec<u8> = rest[..end.unwrap_or(rest.len())]
+            .iter()
+            .copied()
+            .filter(|&byte| byte != b'\r')
+            .collect();
         self.position += end.map_or(rest.len(), |end| end + 1);
         self.count += 1;
         Some(line)
