@@ -336,7 +336,7 @@ enum Meeting {
     /// Neither the op nor the work is here.
     Nobody,
     Work(Result<Outputs>),
-    Op(Job),
+    Op(Box<Job>),
 }
 
 /// Goes on until there is a record, or leaves the op to whoever brings work.
@@ -361,7 +361,7 @@ fn advance(job: Job) {
         let done = Box::new(move |result: Result<Outputs>| {
             let before = std::mem::replace(&mut *later.lock(), Meeting::Nobody);
             match before {
-                Meeting::Op(job) => resume(job, result),
+                Meeting::Op(job) => resume(*job, result),
                 _ => *later.lock() = Meeting::Work(result),
             }
         });
@@ -378,7 +378,7 @@ fn advance(job: Job) {
                 }
             }
             _ => {
-                *here = Meeting::Op(job);
+                *here = Meeting::Op(Box::new(job));
                 return;
             }
         }

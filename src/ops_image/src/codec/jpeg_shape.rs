@@ -46,7 +46,7 @@ fn frame_size(bytes: &[u8]) -> Option<[u16; 3]> {
         match kind {
             // Markers without a segment.
             0x01 | 0xd0..=0xd7 => continue,
-            0xd8 | 0xd9 | 0xda => return None,
+            0xd8..=0xda => return None,
             _ => {}
         }
         let len = usize::from(u16::from_be_bytes([*rest.first()?, *rest.get(1)?]));

@@ -61,7 +61,7 @@ where
     const BLUE: u64 = 32768 - RED - GREEN;
     let mut out = Vec::with_capacity(pixels.len() / from * to);
     for pixel in pixels.chunks_exact(from) {
-        let alpha = if from % 2 == 0 { pixel[from - 1] } else { opaque };
+        let alpha = if from.is_multiple_of(2) { pixel[from - 1] } else { opaque };
         let colours = if from < 3 { [pixel[0]; 3] } else { [pixel[0], pixel[1], pixel[2]] };
         if to < 3 {
             let [red, green, blue] = colours;
@@ -76,7 +76,7 @@ where
         } else {
             out.extend(colours);
         }
-        if to % 2 == 0 {
+        if to.is_multiple_of(2) {
             out.push(alpha);
         }
     }
