@@ -47,13 +47,15 @@ pub(crate) fn register(r: &mut Registry) {
     // `AdjustHue(images: T, delta: float) -> output: T`: turns the hue by `delta` of a full turn.
     r.op("AdjustHue")
         .shape(shape_fns::unchanged_of_rank_at_least(3))
-        .compute(|ctx| pixels(ctx, "delta", |rgb, delta| turn_hue(rgb, delta)));
+        .compute(|ctx| pixels(ctx, "delta", turn_hue));
 
     // `AdjustSaturation(images: T, scale: float) -> output: T`.
     r.op("AdjustSaturation").shape(shape_fns::unchanged_of_rank_at_least(3)).compute(|ctx| {
         pixels(ctx, "scale", |rgb, scale| {
             let [h, s, v] = hsv_of(rgb);
-            rgb_of([h, (s * scale).max(0.0).min(1.0), v])
+            // NaN is no saturation.
+            let scaled = s * scale;
+            rgb_of([h, if scaled > 0.0 { scaled.min(1.0) } else { 0.0 }, v])
         })
     });
 
@@ -334,7 +336,7 @@ impl<T: Channel> LoopFor<T> for RgbToHsv {
             } else {
                 norm * (r - g) + T::of(4.0 / 6.0)
             };
-            if !(range > zero) {
+            if range <= zero || range.is_nan() {
                 hue = zero;
             }
             if hue < zero {

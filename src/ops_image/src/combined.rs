@@ -120,7 +120,7 @@ fn combined(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
                 found.sort_by(|a, b| b.0.total_cmp(&a.0));
                 for &(score, class, index) in found.iter().take(size as usize) {
                     let corners = corners_of(index, class);
-                    let cut = |value: f32| if clips { value.max(0.0).min(1.0) } else { value };
+                    let cut = |value: f32| if clips { value.clamp(0.0, 1.0) } else { value };
                     best.corners.push([0, 1, 2, 3].map(|k| cut(corners[k])));
                     best.scores.push(score);
                     best.classes.push(class as f32);

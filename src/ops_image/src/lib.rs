@@ -4,6 +4,7 @@
 mod area;
 mod bicubic;
 mod bilinear;
+mod codec;
 mod color;
 mod combined;
 mod crop;
@@ -28,6 +29,7 @@ pub fn register(r: &mut Registry) {
     gradients::register(r);
     area::register(r);
     color::register(r);
+    codec::register(r);
     combined::register(r);
     crop::register(r);
     draw::register(r);

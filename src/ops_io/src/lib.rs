@@ -6,12 +6,14 @@
 use tfcore_framework::Registry;
 
 mod args;
+mod configuration;
 mod remap;
 mod restore;
 mod restore_v1;
 mod save;
 mod save_v1;
 mod sharded;
+mod vocabulary;
 mod whole_file;
 
 /// Registers the ops of this family.
@@ -22,5 +24,7 @@ pub fn register(r: &mut Registry) {
     save::register(r);
     save_v1::register(r);
     sharded::register(r);
+    configuration::register(r);
+    vocabulary::register(r);
     whole_file::register(r);
 }

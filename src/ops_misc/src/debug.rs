@@ -31,6 +31,15 @@ pub(crate) fn register(r: &mut Registry) {
         Ok(())
     });
 
+    // `DumpTensor(tensor_data: T; enabled, ...)` has no shape function in the reference, so that no graph can hold it.
+    r.op("DumpTensor")
+        .shape(|_| {
+            Err(invalid!(
+                "No shape inference function exists for op 'DumpTensor', did you forget to define it?"
+            ))
+        })
+        .cpu(|_| Err(unimplemented_error!("DumpTensor: writing tensors to files is not supported")));
+
     // `DebugNanCount(input: T) -> output: int64`, a vector of one.
     // The reference's static shape is a scalar's all the same.
     r.op("DebugNanCount").shape(shape_fns::scalar).typed_kernel::<Tally, Numeric>(

@@ -3,6 +3,7 @@
 
 mod audio;
 mod calibration;
+mod composite;
 mod constants;
 mod debug;
 mod histogram;
@@ -17,6 +18,7 @@ use tfcore_framework::Registry;
 pub fn register(r: &mut Registry) {
     audio::register(r);
     calibration::register(r);
+    composite::register(r);
     constants::register(r);
     debug::register(r);
     isotonic::register(r);

@@ -90,6 +90,34 @@ pub(crate) fn fields(mut bytes: &[u8]) -> Option<Vec<(u32, &[u8])>> {
     Some(fields)
 }
 
+/// The last value of an integer field; 0 if there is none. `None` if the bytes are no message.
+pub(crate) fn int_field(mut bytes: &[u8], number: u64) -> Option<u64> {
+    let mut found = 0;
+    while !bytes.is_empty() {
+        let key = varint(&mut bytes)?;
+        match key & 7 {
+            0 => {
+                let value = varint(&mut bytes)?;
+                if key >> 3 == number {
+                    found = value;
+                }
+            }
+            1 => {
+                take(&mut bytes, 8)?;
+            }
+            2 => {
+                let len = varint(&mut bytes)?;
+                take(&mut bytes, usize::try_from(len).ok()?)?;
+            }
+            5 => {
+                take(&mut bytes, 4)?;
+            }
+            _ => return None,
+        }
+    }
+    Some(found)
+}
+
 fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for shift in (0..70).step_by(7) {

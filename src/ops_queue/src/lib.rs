@@ -6,6 +6,7 @@ mod barrier;
 mod monitor;
 mod mutex;
 mod queue;
+mod reader;
 mod shapes;
 mod staging;
 
@@ -19,6 +20,7 @@ use tfcore_framework::{Registry, named};
 /// Attaches the family's behaviour.
 pub fn register(r: &mut Registry) {
     queue::register(r);
+    reader::register(r);
     barrier::register(r);
     staging::register(r);
     accumulator::register(r);

@@ -218,10 +218,10 @@ mod tests {
         learned.learn(&[3, 3, 3, 0, 4]);
         assert_eq!([0, 1, 3].map(|class| learned.probability(class)), [0.2, 0.1, 0.4]);
         let mut words = Words::new(Philox::new(1, 2));
-        let mut counts = [0; 5];
+        let mut counts = [0i32; 5];
         (0..10_000).for_each(|_| counts[learned.sample(&mut words) as usize] += 1);
         for (count, expected) in counts.into_iter().zip([2000, 1000, 1000, 4000, 2000]) {
-            assert!((count - expected as i32).abs() < 200, "{counts:?}");
+            assert!((count - expected).abs() < 200, "{counts:?}");
         }
     }
 

@@ -1,0 +1,231 @@
+//! Encoded pictures: `DecodePng` and its relatives, `EncodePng`.
+//!
+//! JPEG, JPEG XL and WebP are recognised and refused by name.
+
+mod bmp;
+mod gif;
+mod jpeg_shape;
+mod png;
+
+use tfcore_base::{Code, DType, Error, Result, invalid, require, unimplemented_error};
+use tfcore_framework::{
+    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
+};
+use tfcore_tensor::{Dim, PartialShape, Shape, TString, Tensor};
+
+pub(crate) fn register(r: &mut Registry) {
+    jpeg_shape::register(r);
+    // `DecodePng(contents: string; channels, dtype) -> image: dtype`, `[height, width, channels]`; `DecodeBmp`, `DecodeGif`
+    // (`[frames, height, width, 3]`) and `DecodeImage` likewise. Each decodes any of the formats.
+    r.op("DecodePng").shape(image_shape).cpu(|init| decode(init, Wanted::Png));
+    r.op("DecodeBmp").shape(image_shape).cpu(|init| decode(init, Wanted::Bmp));
+    r.op("DecodeGif")
+        .shape(|ctx| {
+            shape_ops::with_rank(ctx.input(0), 0)?;
+            let fresh = Dim::fresh;
+            ctx.set_output(0, [fresh(), fresh(), fresh(), Dim::new(3)].into_iter().collect());
+            Ok(())
+        })
+        .cpu(|init| decode(init, Wanted::Gif));
+    r.op("DecodeImage").shape(any_shape).cpu(|init| decode(init, Wanted::Any));
+
+    // `EncodePng(image: T; compression) -> contents: string`, for each image of a batch.
+    r.op("EncodePng")
+        .shape(|ctx| {
+            let images = shape_ops::with_rank_at_least(ctx.input(0), 3)?;
+            let batch = shape_ops::subshape(&images, 0, Some(-3))?;
+            ctx.set_output(0, batch);
+            Ok(())
+        })
+        .cpu(encode_png);
+}
+
+/// An op that decodes.
+#[derive(Clone, Copy, PartialEq)]
+enum Wanted {
+    Png,
+    Bmp,
+    Gif,
+    Any,
+}
+
+fn image_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    shape_ops::with_rank(ctx.input(0), 0)?;
+    let channels = match ctx.attrs.int("channels")? {
+        0 => Dim::fresh(),
+        channels @ 1.. => Dim::new(channels),
+        other => return Err(invalid!("channels must be non-negative, got {other}")),
+    };
+    ctx.set_output(0, [Dim::fresh(), Dim::fresh(), channels].into_iter().collect());
+    Ok(())
+}
+
+fn any_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    image_shape(ctx)?;
+    if ctx.attrs.bool("expand_animations")? {
+        ctx.set_output(0, PartialShape::unknown());
+    }
+    Ok(())
+}
+
+/// A decoded picture of 8 or 16 bits for each channel.
+pub(crate) struct Picture {
+    pub(crate) height: usize,
+    pub(crate) width: usize,
+    pub(crate) channels: usize,
+    pub(crate) pixels: Pixels,
+}
+
+pub(crate) enum Pixels {
+    Narrow(Vec<u8>),
+    Wide(Vec<u16>),
+}
+
+/// The most pixels that the reference decodes.
+pub(crate) const MAX_PIXELS: u64 = 1 << 29;
+
+/// # Errors
+/// `InvalidArgument` for sizes that the reference refuses. Sizes are claims of a header: nothing is allocated before they
+/// are checked.
+pub(crate) fn check_size(what: &str, width: u64, height: u64) -> Result<()> {
+    let fits = width > 0
+        && height > 0
+        && width < 1 << 27
+        && height < 1 << 27
+        && width.checked_mul(height).is_some_and(|pixels| pixels < MAX_PIXELS);
+    require!(fits, "{what} size too large for int: {width} by {height}");
+    Ok(())
+}
+
+fn decode(init: &KernelInit<'_>, wanted: Wanted) -> Result<Box<dyn Kernel>> {
+    let attrs = init.attrs;
+    let channels = if attrs.contains("channels") { attrs.int("channels")? } else { 0 };
+    require!(
+        matches!(channels, 0 | 1 | 3 | 4),
+        "`channels` must be 0, 1, 3 or 4 but got {channels}"
+    );
+    let channels = channels as usize;
+    let animates = match wanted {
+        Wanted::Any => attrs.bool("expand_animations")?,
+        other => other == Wanted::Gif,
+    };
+    let dtype = init.output_dtypes[0];
+    kernel(move |ctx: &mut OpContext<'_>| {
+        let contents = ctx.input(0)?;
+        require!(
+            contents.rank() == 0,
+            "`contents` must be scalar but got shape {}",
+            contents.shape()
+        );
+        let contents = contents.scalar_value::<TString>()?;
+        let bytes = contents.as_bytes();
+        require!(!bytes.is_empty(), "Input is empty.");
+        if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+            let picture = png::decode(bytes, channels, dtype != DType::UINT8)?;
+            return deliver(ctx, picture, None, wanted);
+        }
+        if bytes.starts_with(b"GIF8") {
+            require!(matches!(channels, 0 | 3), "channels must be 0 or 3 for GIF, got {channels}");
+            let (picture, frames) = gif::decode(bytes, animates)?;
+            return deliver(ctx, picture, animates.then_some(frames), wanted);
+        }
+        if bytes.starts_with(b"BM") {
+            let picture = bmp::decode(bytes, channels)?;
+            return deliver(ctx, picture, None, wanted);
+        }
+        let refused = if bytes.starts_with(b"\xff\xd8\xff") {
+            "JPEG"
+        } else if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+            "WebP"
+        } else if bytes.starts_with(b"\xff\x0a") || bytes.starts_with(b"\0\0\0\x0cJXL ") {
+            "JPEG XL"
+        } else {
+            return Err(invalid!(
+                "Unknown image file format. One of JPEG, JPEG XL, PNG, GIF, BMP, WebP required."
+            ));
+        };
+        Err(unimplemented_error!("Decoding {refused} images is not supported"))
+    })
+}
+
+/// Sets the output: a picture or, with a number of frames, an animation, whose frames stand one below the other.
+fn deliver(
+    ctx: &OpContext<'_>,
+    picture: Picture,
+    frames: Option<usize>,
+    wanted: Wanted,
+) -> Result<()> {
+    let Picture { height, width, channels, pixels } = picture;
+    let frames = match wanted {
+        Wanted::Gif => Some(frames.unwrap_or(1)),
+        _ => frames,
+    };
+    let dims = match frames {
+        Some(frames) => {
+            vec![frames as i64, (height / frames) as i64, width as i64, channels as i64]
+        }
+        None => vec![height as i64, width as i64, channels as i64],
+    };
+    ctx.produce(0, Shape::new(&dims)?, |out| match (out.dtype(), pixels) {
+        (DType::UINT8, Pixels::Narrow(pixels)) => out.typed::<u8>().copy_from_slice(&pixels),
+        (DType::UINT8, Pixels::Wide(pixels)) => {
+            let out = out.typed::<u8>().iter_mut();
+            out.zip(pixels).for_each(|(out, value)| *out = (value >> 8) as u8);
+        }
+        (DType::UINT16, Pixels::Wide(pixels)) => out.typed::<u16>().copy_from_slice(&pixels),
+        (DType::UINT16, Pixels::Narrow(pixels)) => {
+            // 8 bits as the same part of 16.
+            let out = out.typed::<u16>().iter_mut();
+            out.zip(pixels).for_each(|(out, value)| *out = u16::from(value) * 257);
+        }
+        (_, Pixels::Narrow(pixels)) => {
+            let out = out.typed::<f32>().iter_mut();
+            out.zip(pixels).for_each(|(out, value)| *out = f32::from(value) * (1.0 / 255.0));
+        }
+        (_, Pixels::Wide(pixels)) => {
+            let out = out.typed::<f32>().iter_mut();
+            out.zip(pixels).for_each(|(out, value)| *out = f32::from(value) * (1.0 / 65535.0));
+        }
+    })
+}
+
+fn encode_png(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
+    let compression = init.attrs.int("compression")?;
+    require!((-1..=9).contains(&compression), "compression should be in [-1,9], got {compression}");
+    kernel(move |ctx: &mut OpContext<'_>| {
+        let images = ctx.input(0)?;
+        let rank = images.rank();
+        require!(rank >= 3, "images must be at least rank 3{}", images.shape());
+        let dims = images.shape().to_usizes();
+        let [height, width, channels] = [dims[rank - 3], dims[rank - 2], dims[rank - 1]];
+        require!(
+            (1..=4).contains(&channels),
+            "image must have 1, 2, 3, or 4 channels{}",
+            images.shape()
+        );
+        let batch = Shape::new(&images.shape().dims()[..rank - 3])?;
+        let len = height * width * channels;
+        let mut encoded = Vec::new();
+        for index in 0..batch.count() {
+            let range = index * len..(index + 1) * len;
+            let bytes: Vec<u8> = match images.dtype() {
+                DType::UINT16 => {
+                    images.as_slice::<u16>()?[range].iter().flat_map(|v| v.to_be_bytes()).collect()
+                }
+                _ => images.as_slice::<u8>()?[range].to_vec(),
+            };
+            let is_wide = images.dtype() == DType::UINT16;
+            let png = match (height, width) {
+                (0, _) | (_, 0) => None,
+                _ => png::encode(&bytes, width, height, channels, is_wide, compression),
+            };
+            let png = png.ok_or_else(|| {
+                let message = "PNG encoding failed at the following flattened batch indices: ";
+                Error::new(Code::Internal, format!("{message}{index}"))
+            })?;
+            encoded.push(TString::from(&png[..]));
+        }
+        ctx.set_output(0, Tensor::from_slice(batch, &encoded)?);
+        Ok(())
+    })
+}
