@@ -144,12 +144,7 @@ pub fn ref_handle(node: &str, container: &str, name: &str) -> Variable {
 }
 
 /// A handle that names a resource.
-pub fn handle(
-    ctx: &OpContext<'_>,
-    container: &str,
-    name: &str,
-    type_name: &'static str,
-) -> Tensor {
+pub fn handle(ctx: &OpContext<'_>, container: &str, name: &str, type_name: &'static str) -> Tensor {
     Tensor::scalar(ResourceHandle(Some(Arc::new(HandleKey {
         device: ctx.step().device.to_string(),
         container: container.to_string(),

@@ -136,11 +136,7 @@ fn of_blocks(s: &[u8]) -> U {
     v = weak(s, at, v.1 * factor, x + w.0);
     w = weak(s, at + 32, z + w.1, y + word(s, at + 16));
     (x, z) = (z, x);
-    of_two(
-        of_two(v.0, w.0, factor) + mix(y) * K0 + z,
-        of_two(v.1, w.1, factor) + x,
-        factor,
-    )
+    of_two(of_two(v.0, w.0, factor) + mix(y) * K0 + z, of_two(v.1, w.1, factor) + x, factor)
 }
 
 /// The fingerprint of a sequence of which `head` is that of all but the last part and `tail` that of the last.
@@ -151,7 +147,7 @@ pub fn concatenated(head: u64, tail: u64) -> u64 {
 
 /// MurmurHash64A with the seed that TensorFlow gives it.
 pub fn murmur64(s: &[u8]) -> u64 {
-    let mut h = W(0xDECA_FCAF_FE) ^ (W(s.len() as u64) * MURMUR);
+    let mut h = W(0x00DE_CAFC_AFFE) ^ (W(s.len() as u64) * MURMUR);
     let (words, rest) = s.as_chunks::<8>();
     for word in words {
         let mut k = W(u64::from_le_bytes(*word)) * MURMUR;

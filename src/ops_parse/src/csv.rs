@@ -49,7 +49,10 @@ fn csv_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         selected.windows(2).all(|pair| pair[0] < pair[1]),
         "select_cols should be strictly increasing indices"
     );
-    require!(selected.first().is_none_or(|&first| first >= 0), "select_cols should be non-negative");
+    require!(
+        selected.first().is_none_or(|&first| first >= 0),
+        "select_cols should be non-negative"
+    );
     let csv = Csv {
         delimiter,
         quotes: attrs.bool("use_quote_delim")?,
@@ -181,7 +184,9 @@ impl Cell<'_> {
             DType::INT64 => self.put(output, |text| self.number::<i64>(text)),
             DType::FLOAT => self.put(output, |text| self.number::<f32>(text)),
             DType::DOUBLE => self.put(output, |text| self.number::<f64>(text)),
-            dtype => Err(internal!("csv: data type {dtype} not supported in field {}", self.column)),
+            dtype => {
+                Err(internal!("csv: data type {dtype} not supported in field {}", self.column))
+            }
         }
     }
 

@@ -75,9 +75,7 @@ pub(crate) fn dense_features(dtypes: &[DType], shapes: &[PartialShape]) -> Resul
     );
     let features = dtypes.iter().zip(shapes).enumerate().map(|(index, (&dtype, shape))| {
         let problem = || {
-            invalid!(
-                "dense_shapes[{index}] has unknown rank or unknown inner dimensions: {shape}"
-            )
+            invalid!("dense_shapes[{index}] has unknown rank or unknown inner dimensions: {shape}")
         };
         let dims = shape.dims().ok_or_else(problem)?;
         let is_variable = dims.first().is_some_and(|dim| !dim.is_known());
@@ -197,7 +195,11 @@ fn parse(ctx: &OpContext<'_>, form: Form, types: &Types, fixed: &[Vec<u8>]) -> R
         keys.extend(tensor.as_slice::<TString>()?.iter().map(TString::as_bytes));
     }
     let serialized = ctx.input(0)?;
-    require!(serialized.rank() <= 1, "Expected serialized to be a vector, got shape: {}", serialized.shape());
+    require!(
+        serialized.rank() <= 1,
+        "Expected serialized to be a vector, got shape: {}",
+        serialized.shape()
+    );
     require!(
         form == Form::Vectors || serialized.rank() == usize::from(form == Form::Lists),
         "Expected serialized to be a {}, got shape: {}",
@@ -312,7 +314,9 @@ impl Batch<'_> {
                 .map_err(|_| not_an_example(message))?;
             for (slot, values) in features.iter_mut().enumerate() {
                 let feature = match found[slot] {
-                    Some(message) => Feature::read(message).map_err(|_| not_an_example(example.as_bytes()))?,
+                    Some(message) => {
+                        Feature::read(message).map_err(|_| not_an_example(example.as_bytes()))?
+                    }
                     None => None,
                 };
                 let count = match (feature, dense.contains(&slot)) {
@@ -367,7 +371,8 @@ impl Batch<'_> {
             (expected, format!("Data type: {actual} but expected type: {expected}"))
         } else {
             let ragged = slot.checked_sub(types.sparse.len() + types.dense.len());
-            let expected = ragged.map_or_else(|| types.sparse[slot], |ragged| types.ragged[ragged].0);
+            let expected =
+                ragged.map_or_else(|| types.sparse[slot], |ragged| types.ragged[ragged].0);
             (expected, format!("Expected type: {expected}, Actual type: {actual}"))
         };
         match actual == expected {
@@ -453,7 +458,12 @@ pub(crate) fn sparse(values: Values, is_batch: bool) -> Result<[Tensor; 3]> {
 }
 
 /// The tensor of a dense feature.
-pub(crate) fn dense(values: Values, dense: &Dense, padding: &Tensor, is_batch: bool) -> Result<Tensor> {
+pub(crate) fn dense(
+    values: Values,
+    dense: &Dense,
+    padding: &Tensor,
+    is_batch: bool,
+) -> Result<Tensor> {
     let rows = values.counts.len();
     let mut dims = if is_batch { vec![rows as i64] } else { Vec::new() };
     dims.extend(dense.shape.dims().into_iter().flatten().map(|dim| dim.to_i64()));
@@ -478,8 +488,10 @@ pub(crate) fn splits(dtype: DType, counts: &[usize]) -> Result<Tensor> {
     if dtype == DType::INT64 {
         return Tensor::from_slice(shape, &ends);
     }
-    let narrow = ends.iter().map(|&end| i32::try_from(end)).collect::<std::result::Result<Vec<_>, _>>();
-    let narrow = narrow.map_err(|_| invalid!("{end} values are too many for splits of type int32"))?;
+    let narrow =
+        ends.iter().map(|&end| i32::try_from(end)).collect::<std::result::Result<Vec<_>, _>>();
+    let narrow =
+        narrow.map_err(|_| invalid!("{end} values are too many for splits of type int32"))?;
     Tensor::from_slice(shape, &narrow)
 }
 

@@ -195,13 +195,21 @@ impl Column {
         width: usize,
         padding: &Tensor,
     ) -> Result<Column> {
-        let total = counts.len().checked_mul(width).filter(|&total| total <= isize::MAX as usize / 32);
+        let total =
+            counts.len().checked_mul(width).filter(|&total| total <= isize::MAX as usize / 32);
         let Some(total) = total else {
-            return Err(resource_exhausted!("{} rows of {width} values are too many", counts.len()));
+            return Err(resource_exhausted!(
+                "{} rows of {width} values are too many",
+                counts.len()
+            ));
         };
         Ok(match self {
-            Column::Text(all) => Column::Text(padded(all, counts, width, total, padding.as_slice()?)),
-            Column::Float(all) => Column::Float(padded(all, counts, width, total, padding.as_slice()?)),
+            Column::Text(all) => {
+                Column::Text(padded(all, counts, width, total, padding.as_slice()?))
+            }
+            Column::Float(all) => {
+                Column::Float(padded(all, counts, width, total, padding.as_slice()?))
+            }
             Column::Int(all) => Column::Int(padded(all, counts, width, total, padding.as_slice()?)),
         })
     }

@@ -86,8 +86,10 @@ impl<'t> Parser<'t> {
             b'[' => self.list(),
             b'"' | b'\'' => self.text().map(Json::Text),
             b'-' | b'0'..=b'9' => {
-                let is_number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
-                let len = self.rest.iter().position(|byte| !is_number(byte)).unwrap_or(self.rest.len());
+                let is_number =
+                    |byte: &u8| matches!(byte, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
+                let len =
+                    self.rest.iter().position(|byte| !is_number(byte)).unwrap_or(self.rest.len());
                 let (number, rest) = self.rest.split_at(len);
                 self.rest = rest;
                 let number = String::from_utf8_lossy(number).into_owned();
@@ -368,7 +370,11 @@ fn int64_list(items: &[Json]) -> Parse<Vec<u8>> {
         let (Json::Text(text) | Json::Number(text)) = item else {
             return Err("expected a number".to_string());
         };
-        let whole = || text.parse::<f64>().ok().filter(|value| value.fract() == 0.0 && value.abs() < 2f64.powi(63));
+        let whole = || {
+            text.parse::<f64>()
+                .ok()
+                .filter(|value| value.fract() == 0.0 && value.abs() < 2f64.powi(63))
+        };
         let value = text.parse::<i64>().ok().or_else(|| whole().map(|value| value as i64));
         out.0.push(1 << 3);
         append_varint(value.ok_or("invalid number")? as u64, &mut out.0);

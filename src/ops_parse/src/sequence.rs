@@ -286,7 +286,8 @@ impl Batch<'_> {
             .iter()
             .map(|&dtype| Ok(Lists { steps: Values::new(dtype)?, lengths: Vec::new() }))
             .collect::<Result<Vec<_>>>()?;
-        let (mut context, mut list) = (vec![None; context_slots.len()], vec![None; list_slots.len()]);
+        let (mut context, mut list) =
+            (vec![None; context_slots.len()], vec![None; list_slots.len()]);
         for (index, example) in serialized.iter().enumerate() {
             context.fill(None);
             list.fill(None);
@@ -506,7 +507,8 @@ impl Batch<'_> {
             }
         }
         let longest = |counts: &[usize]| counts.iter().copied().max().unwrap_or(0) as i64;
-        let shape = [lists.lengths.len() as i64, longest(&lists.lengths), longest(&lists.steps.counts)];
+        let shape =
+            [lists.lengths.len() as i64, longest(&lists.lengths), longest(&lists.steps.counts)];
         let indices_shape = Shape::new(&[lists.steps.column.len() as i64, rank as i64])?;
         Ok([
             Tensor::from_slice(indices_shape, &indices)?,
@@ -521,11 +523,13 @@ impl Batch<'_> {
         let mut dims = if self.is_batch { vec![lists.lengths.len() as i64] } else { Vec::new() };
         dims.push(longest as i64);
         dims.extend(feature.shape.dims().into_iter().flatten().map(|dim| dim.to_i64()));
-        let counts: Vec<usize> = lists.lengths.iter().map(|&length| length * feature.stride).collect();
+        let counts: Vec<usize> =
+            lists.lengths.iter().map(|&length| length * feature.stride).collect();
         let none = Column::new(feature.dtype)?.into_vector()?;
         let padded = lists.steps.column.padded(&counts, longest * feature.stride, &none)?;
         let lengths: Vec<i64> = lists.lengths.iter().map(|&length| length as i64).collect();
-        let lengths_shape = if self.is_batch { Shape::vector(lengths.len()) } else { Shape::scalar() };
+        let lengths_shape =
+            if self.is_batch { Shape::vector(lengths.len()) } else { Shape::scalar() };
         Ok([padded.into_tensor(Shape::new(&dims)?)?, Tensor::from_slice(lengths_shape, &lengths)?])
     }
 }

@@ -66,7 +66,8 @@ fn not_a_tensor(bytes: &[u8]) -> tfcore_base::Error {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut text = String::new();
     for group in bytes.chunks(3) {
-        let bits = group.iter().fold(0u32, |bits, &byte| bits << 8 | u32::from(byte)) << (8 * (3 - group.len()));
+        let bits = group.iter().fold(0u32, |bits, &byte| bits << 8 | u32::from(byte))
+            << (8 * (3 - group.len()));
         for place in 0..=group.len() {
             text.push(char::from(DIGITS[(bits >> (18 - 6 * place) & 63) as usize]));
         }

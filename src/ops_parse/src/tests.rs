@@ -41,7 +41,12 @@ fn example_attrs() -> Vec<(&'static str, AttrValue)> {
         ("num_sparse", AttrValue::Int(1)),
         ("sparse_types", AttrValue::types([DType::INT64])),
         ("Tdense", AttrValue::types([DType::FLOAT])),
-        ("dense_shapes", AttrValue::list(tfcore_framework::AttrList::Shape(vec![PartialShape::from_i64s(&[2]).unwrap()]))),
+        (
+            "dense_shapes",
+            AttrValue::list(tfcore_framework::AttrList::Shape(vec![
+                PartialShape::from_i64s(&[2]).unwrap(),
+            ])),
+        ),
         ("ragged_value_types", AttrValue::types([DType::INT64])),
         ("ragged_split_types", AttrValue::types([DType::INT32])),
     ]
@@ -85,7 +90,8 @@ fn features_become_tensors() {
     let one = parse(tensor(&[], &batch[..1]), &[]).unwrap();
     assert_eq!(one[0].shape().dims(), [2, 1]);
     assert_eq!(one[3].shape().dims(), [2]);
-    let shapes = infer(&registry(), "ParseExampleV2", &example_attrs(), "[3];?;?;?;?;?", &[]).unwrap();
+    let shapes =
+        infer(&registry(), "ParseExampleV2", &example_attrs(), "[3];?;?;?;?;?", &[]).unwrap();
     assert_eq!(shapes, "[?,2];[?];[2];[3,2];[?];[4]");
 }
 
@@ -148,7 +154,8 @@ fn tensors_are_messages() {
     let bytes = out[0].scalar_value::<TString>().unwrap();
     // dtype 5, an empty shape, two bytes of content.
     assert_eq!(bytes.as_bytes(), [0x08, 5, 0x12, 0, 0x22, 2, 2, 1]);
-    let parse = |dtype| run_op(&registry(), "ParseTensor", &[("out_type", AttrValue::Type(dtype))], &out);
+    let parse =
+        |dtype| run_op(&registry(), "ParseTensor", &[("out_type", AttrValue::Type(dtype))], &out);
     assert_eq!(parse(DType::INT16).unwrap()[0].scalar_value::<i16>().unwrap(), 258);
     assert_eq!(
         parse(DType::INT32).unwrap_err().message(),

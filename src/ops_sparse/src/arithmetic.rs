@@ -2,8 +2,8 @@
 
 use num_complex::Complex;
 use tfcore_base::{
-    BFloat16, Complex64, Complex128, DType, Elem, Half, LoopFor, Number, Numbers, RealNumbers, Result, Ring,
-    TypedLoop, invalid, require,
+    BFloat16, Complex64, Complex128, DType, Elem, Half, LoopFor, Number, Numbers, RealNumbers,
+    Result, Ring, TypedLoop, invalid, require,
 };
 use tfcore_framework::{InferenceContext, OpContext, Registry, shape_ops};
 use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
@@ -101,7 +101,11 @@ fn add_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 
 /// A scalar of any real type.
 fn threshold(tensor: &Tensor) -> Result<f64> {
-    require!(tensor.rank() == 0, "The magnitude threshold must be a scalar: got shape {}", tensor.shape());
+    require!(
+        tensor.rank() == 0,
+        "The magnitude threshold must be a scalar: got shape {}",
+        tensor.shape()
+    );
     Ok(match tensor.dtype() {
         DType::FLOAT => tensor.scalar_value::<f32>()?.into(),
         DType::DOUBLE => tensor.scalar_value::<f64>()?,
@@ -175,7 +179,11 @@ where
         (1..4).all(|input| ctx.input(input).is_ok_and(|indices| indices.rank() == 2)),
         "Input indices should be matrices"
     );
-    require!(grads.rank() == 1, "Input backprop_val_grad should be a vector but received shape: {}", grads.shape());
+    require!(
+        grads.rank() == 1,
+        "Input backprop_val_grad should be a vector but received shape: {}",
+        grads.shape()
+    );
     let rank = sum.dim(1);
     require!(
         ctx.input(1)?.dim(1) == rank && ctx.input(2)?.dim(1) == rank,
@@ -214,7 +222,8 @@ fn dense_add<T: Number>(ctx: &mut OpContext<'_>) -> Result<()>
 where
     T::Wide: Ring,
 {
-    let (indices, values, shape, dense) = (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?, ctx.input(3)?);
+    let (indices, values, shape, dense) =
+        (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?, ctx.input(3)?);
     require!(
         indices.rank() == 2,
         "Input a_indices should be a matrix but received shape: {}",
@@ -346,7 +355,11 @@ fn cwise<P: Pairwise<T>, T: Number>(ctx: &mut OpContext<'_>) -> Result<()> {
     let dims = dense.shape().dims();
     // The dense operand's dimensions are the last ones; those of size 1 repeat.
     let fits = dims.len() <= coo.rank
-        && dims.iter().rev().zip(coo.shape.iter().rev()).all(|(&dense, &sparse)| dense == 1 || dense == sparse);
+        && dims
+            .iter()
+            .rev()
+            .zip(coo.shape.iter().rev())
+            .all(|(&dense, &sparse)| dense == 1 || dense == sparse);
     require!(
         fits,
         "SparseDenseBinaryOpShared broadcasts dense to sparse only; got incompatible shapes: [{}] vs. [{}]",
@@ -360,7 +373,8 @@ fn cwise<P: Pairwise<T>, T: Number>(ctx: &mut OpContext<'_>) -> Result<()> {
             let at = index[skipped..].iter().zip(dims).fold(0, |at, (&index, &size)| {
                 at * size as usize + if size == 1 { 0 } else { index as usize }
             });
-            *out = P::apply(value, dense[at]).ok_or_else(|| invalid!("Integer division by zero"))?;
+            *out =
+                P::apply(value, dense[at]).ok_or_else(|| invalid!("Integer division by zero"))?;
         }
         Ok(())
     })

@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 
 use tfcore_base::{DType, Result, invalid, require};
 use tfcore_framework::{InferenceContext, OpContext, shape_ops};
-use tfcore_tensor::{Dim, Elems, ElemsMut, PartialShape, ResourceHandle, Shape, TString, Tensor, Variant};
+use tfcore_tensor::{
+    Dim, Elems, ElemsMut, PartialShape, ResourceHandle, Shape, TString, Tensor, Variant,
+};
 
 /// A kernel that is a function for each type.
 pub(crate) type Compute = fn(&mut OpContext<'_>) -> Result<()>;
@@ -48,7 +50,11 @@ impl<'a> Coo<'a> {
 
     /// Indices and a shape.
     pub(crate) fn of_indices(indices: &'a Tensor, shape: &'a Tensor) -> Result<Coo<'a>> {
-        require!(indices.rank() == 2, "Sparse indices must be rank 2 but is rank {}", indices.rank());
+        require!(
+            indices.rank() == 2,
+            "Sparse indices must be rank 2 but is rank {}",
+            indices.rank()
+        );
         require!(shape.rank() == 1, "Sparse shape must be rank 1 but is rank {}", shape.rank());
         require!(
             indices.dim(1) == shape.dim(0),
@@ -131,10 +137,7 @@ pub(crate) fn merge(a: &Coo<'_>, b: &Coo<'_>, each: &mut dyn FnMut(Option<usize>
             (true, false) => Ordering::Less,
             _ => Ordering::Greater,
         };
-        each(
-            (order != Ordering::Greater).then_some(i),
-            (order != Ordering::Less).then_some(j),
-        );
+        each((order != Ordering::Greater).then_some(i), (order != Ordering::Less).then_some(j));
         i += usize::from(order != Ordering::Greater);
         j += usize::from(order != Ordering::Less);
     }
@@ -191,7 +194,11 @@ pub(crate) fn vector(numbers: &[i64]) -> Result<Tensor> {
 ///
 /// # Errors
 /// `InvalidArgument` for another rank.
-pub(crate) fn vector_input<'c>(ctx: &'c OpContext<'_>, index: usize, name: &str) -> Result<&'c [i64]> {
+pub(crate) fn vector_input<'c>(
+    ctx: &'c OpContext<'_>,
+    index: usize,
+    name: &str,
+) -> Result<&'c [i64]> {
     let tensor = ctx.input(index)?;
     require!(tensor.rank() == 1, "{name} should be a vector but received shape {}", tensor.shape());
     tensor.as_slice()

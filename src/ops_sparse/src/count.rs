@@ -15,11 +15,16 @@ pub(crate) fn register(r: &mut Registry) {
     // row of the values.
     r.op("DenseCountSparseOutput")
         .shape(|ctx| {
-            let rank = ctx.input(0).rank().map_or_else(Dim::fresh, |rank| Dim::new(rank as i64));
+            // Weights that may be there have the shape of the values.
+            let weights = Some(ctx.input(1)).filter(|weights| weights.count() != Some(0));
+            let rank = ctx.input(0).rank().or_else(|| weights.and_then(|weights| weights.rank()));
+            let rank = rank.map_or_else(Dim::fresh, |rank| Dim::new(rank as i64));
             set_counts(ctx, rank);
             Ok(())
         })
-        .typed_kernel::<Counting, CountTypes>("output_type", |init, found| counts(init, found, dense_rows));
+        .typed_kernel::<Counting, CountTypes>("output_type", |init, found| {
+            counts(init, found, dense_rows)
+        });
     // `SparseCountSparseOutput(indices: int64, values: T, dense_shape: int64, weights: output_type) -> ...`.
     r.op("SparseCountSparseOutput")
         .shape(|ctx| {
@@ -30,21 +35,26 @@ pub(crate) fn register(r: &mut Registry) {
             set_counts(ctx, rank);
             Ok(())
         })
-        .typed_kernel::<Counting, CountTypes>("output_type", |init, found| counts(init, found, sparse_rows));
+        .typed_kernel::<Counting, CountTypes>("output_type", |init, found| {
+            counts(init, found, sparse_rows)
+        });
     // `RaggedCountSparseOutput(splits: int64, values: T, weights: output_type) -> ...`.
     r.op("RaggedCountSparseOutput")
         .shape(|ctx| {
             set_counts(ctx, Dim::new(2));
             Ok(())
         })
-        .typed_kernel::<Counting, CountTypes>("output_type", |init, found| counts(init, found, ragged_rows));
+        .typed_kernel::<Counting, CountTypes>("output_type", |init, found| {
+            counts(init, found, ragged_rows)
+        });
     // `SparseBincount(indices: int64, values: Tidx, dense_shape: int64, size: Tidx, weights: T) -> output: T`.
-    r.op("SparseBincount")
-        .shape(bincount_shape)
-        .typed_kernel::<Bincount, Numbers>("T", |init, found| {
+    r.op("SparseBincount").shape(bincount_shape).typed_kernel::<Bincount, Numbers>(
+        "T",
+        |init, found| {
             let binary = init.attrs.bool("binary_output")?;
             kernel(move |ctx| found(ctx, binary))
-        });
+        },
+    );
 }
 
 fn set_counts(ctx: &mut InferenceContext<'_>, rank: Dim) {
@@ -198,7 +208,8 @@ where
         if limits.maximum > 0 && value >= limits.maximum {
             continue;
         }
-        let sum = counted[rows.of_value[at]].entry(value).or_insert_with(|| T::narrow(T::Wide::ZERO));
+        let sum =
+            counted[rows.of_value[at]].entry(value).or_insert_with(|| T::narrow(T::Wide::ZERO));
         *sum = match limits.binary {
             true => one,
             false => {
@@ -265,7 +276,8 @@ fn bincount<T: Number>(ctx: &OpContext<'_>, binary: bool) -> Result<()>
 where
     T::Wide: Ring,
 {
-    let (indices, values, size, weights) = (ctx.input(0)?, ctx.input(1)?, ctx.input(3)?, ctx.input(4)?);
+    let (indices, values, size, weights) =
+        (ctx.input(0)?, ctx.input(1)?, ctx.input(3)?, ctx.input(4)?);
     require!(size.count() == 1, "Shape must be rank 0 but is rank {}", size.rank());
     let size = size.to_i64s()?[0];
     require!(size >= 0, "size ({size}) must be non-negative");
@@ -281,7 +293,12 @@ where
         [rows, _] => Some(rows),
         _ => return Err(invalid!("Dense shape must have one or two dimensions")),
     };
-    require!(indices.dim(1) == shape.len(), "Index rank ({}) and shape rank ({}) do not match", indices.dim(1), shape.len());
+    require!(
+        indices.dim(1) == shape.len(),
+        "Index rank ({}) and shape rank ({}) do not match",
+        indices.dim(1),
+        shape.len()
+    );
     let weighted = weights.count() > 0;
     require!(
         !weighted || weights.count() == values.count(),

@@ -112,7 +112,8 @@ fn fill(ctx: &mut OpContext<'_>, rows: i64, rank: usize, none: Shape) -> Result<
         2 => format!("{name}({position}, 0)"),
         _ => format!("{name}({position})"),
     };
-    let row_count = Shape::vector(usize::try_from(rows).unwrap_or(usize::MAX).min(isize::MAX as usize / 64));
+    let row_count =
+        Shape::vector(usize::try_from(rows).unwrap_or(usize::MAX).min(isize::MAX as usize / 64));
     let mut empty = ctx.allocate(DType::BOOL, row_count)?;
     let mut starts = tfcore_base::try_filled(0usize, rows as usize + 1)?;
     for position in 0..count {

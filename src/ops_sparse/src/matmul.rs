@@ -1,9 +1,12 @@
 //! `SparseTensorDenseMatMul`.
 
 use tfcore_base::{
-    BFloat16, Complex64, Complex128, Half, LoopFor, Number, Result, Ring, TypedLoop, invalid, require,
+    BFloat16, Complex64, Complex128, Half, LoopFor, Number, Result, Ring, TypedLoop, invalid,
+    require,
 };
-use tfcore_framework::{InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops};
+use tfcore_framework::{
+    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
+};
 use tfcore_tensor::{PartialShape, Shape};
 
 type Types = (f32, f64, Half, BFloat16, i32, Complex64, Complex128);
@@ -62,7 +65,10 @@ where
         indices.dim(0) == values.dim(0),
         "Number of rows of a_indices does not match number of entries in a_values"
     );
-    require!(indices.dim(1) == 2, "Number of columns of a_indices does not match number of entries in a_shape");
+    require!(
+        indices.dim(1) == 2,
+        "Number of columns of a_indices does not match number of entries in a_shape"
+    );
     let a = shape.as_slice::<i64>()?;
     let (outer, inner) = if adjoint_a { (a[1], a[0]) } else { (a[0], a[1]) };
     let (b_inner, columns) = if adjoint_b { (b.dim(1), b.dim(0)) } else { (b.dim(0), b.dim(1)) };
@@ -95,7 +101,9 @@ where
                 *sum = sum.plus(value.times(other));
             }
         } else {
-            for (sum, other) in sums.iter_mut().zip(&right[column * columns..(column + 1) * columns]) {
+            for (sum, other) in
+                sums.iter_mut().zip(&right[column * columns..(column + 1) * columns])
+            {
                 *sum = sum.plus(value.times(other.widen()));
             }
         }

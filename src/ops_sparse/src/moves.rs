@@ -1,10 +1,14 @@
 //! Sparse tensors in another order, shape or number: reorder, reshape, slice, concat, split.
 
 use tfcore_base::{LoopFor, Numbers, Result, TypedLoop, invalid, require};
-use tfcore_framework::{InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops};
+use tfcore_framework::{
+    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
+};
 use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 
-use crate::coo::{Compute, Coo, count, gather, join, matrix, run, static_parts, vector, vector_input};
+use crate::coo::{
+    Compute, Coo, count, gather, join, matrix, run, static_parts, vector, vector_input,
+};
 
 pub(crate) fn register(r: &mut Registry) {
     // `SparseReorder(input_indices: int64, input_values: T, input_shape: int64) -> output_indices: int64, output_values: T`, sorted by
@@ -157,9 +161,8 @@ fn slice(ctx: &mut OpContext<'_>) -> Result<()> {
     }
     require!(start.iter().all(|&at| at >= 0), "start must be non-negative, got [{}]", join(start));
     require!(size.iter().all(|&len| len >= 0), "size must be non-negative, got [{}]", join(size));
-    let shape: Vec<i64> = (0..coo.rank)
-        .map(|axis| size[axis].min(coo.shape[axis] - start[axis]).max(0))
-        .collect();
+    let shape: Vec<i64> =
+        (0..coo.rank).map(|axis| size[axis].min(coo.shape[axis] - start[axis]).max(0)).collect();
     select(ctx, &coo, 1, start, &shape, [0, 1, 2])
 }
 
@@ -204,15 +207,24 @@ impl<T: tfcore_base::Number> LoopFor<T> for SliceGrad {
 }
 
 fn slice_grad<T: tfcore_base::Number>(ctx: &mut OpContext<'_>) -> Result<()> {
-    let (grads, inputs, starts, outputs) = (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?, ctx.input(3)?);
+    let (grads, inputs, starts, outputs) =
+        (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?, ctx.input(3)?);
     require!(
         inputs.rank() == 2 && outputs.rank() == 2,
         "Input and output indices should be matrices but received shapes: {} and {}",
         inputs.shape(),
         outputs.shape()
     );
-    require!(grads.rank() == 1, "Input backprop_val_grad should be a vector but received shape: {}", grads.shape());
-    require!(starts.rank() == 1, "Input start should be a vector but received shape {}", starts.shape());
+    require!(
+        grads.rank() == 1,
+        "Input backprop_val_grad should be a vector but received shape: {}",
+        grads.shape()
+    );
+    require!(
+        starts.rank() == 1,
+        "Input start should be a vector but received shape {}",
+        starts.shape()
+    );
     let rank = inputs.dim(1);
     require!(
         outputs.dim(1) == rank,
@@ -231,16 +243,27 @@ fn slice_grad<T: tfcore_base::Number>(ctx: &mut OpContext<'_>) -> Result<()> {
         grads.dim(0),
         outputs.dim(0)
     );
-    require!(starts.dim(0) == rank, "Expected start to be a vector of length {rank} but got length {}", starts.dim(0));
+    require!(
+        starts.dim(0) == rank,
+        "Expected start to be a vector of length {rank} but got length {}",
+        starts.dim(0)
+    );
     let mut grad = ctx.allocate_zeros(T::DTYPE, Shape::vector(inputs.dim(0)))?;
     let (values, starts) = (grads.as_slice::<T>()?, starts.as_slice::<i64>()?);
     if rank > 0 {
         let mut sliced = outputs.as_slice::<i64>()?.chunks_exact(rank).zip(values).peekable();
-        for (out, index) in grad.as_mut_slice::<T>()?.iter_mut().zip(inputs.as_slice::<i64>()?.chunks_exact(rank)) {
+        for (out, index) in
+            grad.as_mut_slice::<T>()?.iter_mut().zip(inputs.as_slice::<i64>()?.chunks_exact(rank))
+        {
             let Some((next, value)) = sliced.peek() else {
                 break;
             };
-            if next.iter().zip(starts).map(|(at, start)| at.wrapping_add(*start)).eq(index.iter().copied()) {
+            if next
+                .iter()
+                .zip(starts)
+                .map(|(at, start)| at.wrapping_add(*start))
+                .eq(index.iter().copied())
+            {
                 *out = **value;
                 sliced.next();
             }
@@ -297,9 +320,8 @@ fn concat(ctx: &mut OpContext<'_>, axis: i64) -> Result<()> {
         return Err(invalid!("Nothing to concatenate"));
     };
     let rank = first.rank;
-    let axis = shape_ops::resolve_axis(axis, rank).map_err(|_| {
-        invalid!("Concat dimension must be in range [-{rank}, {rank}), got {axis}")
-    })?;
+    let axis = shape_ops::resolve_axis(axis, rank)
+        .map_err(|_| invalid!("Concat dimension must be in range [-{rank}, {rank}), got {axis}"))?;
     let mut shape = first.shape.to_vec();
     for (position, coo) in coos.iter().enumerate().skip(1) {
         require!(
@@ -309,9 +331,9 @@ fn concat(ctx: &mut OpContext<'_>, axis: i64) -> Result<()> {
         );
         for dim in 0..rank {
             if dim == axis {
-                shape[axis] = shape[axis]
-                    .checked_add(coo.shape[axis])
-                    .ok_or_else(|| invalid!("The dimensions of all inputs are too large together"))?;
+                shape[axis] = shape[axis].checked_add(coo.shape[axis]).ok_or_else(|| {
+                    invalid!("The dimensions of all inputs are too large together")
+                })?;
             } else {
                 require!(
                     coo.shape[dim] == shape[dim],

@@ -1,7 +1,9 @@
 //! Ragged tensors: ranges, gathers, and as sparse and dense tensors.
 
 use tfcore_base::{DType, Elem, LoopFor, Result, TypedLoop, invalid, require};
-use tfcore_framework::{InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops};
+use tfcore_framework::{
+    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
+};
 use tfcore_tensor::{Dim, PartialShape, Shape, Tensor};
 
 use crate::coo::{Compute, matrix, run, vector};
@@ -23,7 +25,8 @@ pub(crate) fn splits_tensor(dtype: DType, splits: &[i64]) -> Result<Tensor> {
     if dtype == DType::INT64 {
         return vector(splits);
     }
-    let narrow: std::result::Result<Vec<i32>, _> = splits.iter().map(|&at| i32::try_from(at)).collect();
+    let narrow: std::result::Result<Vec<i32>, _> =
+        splits.iter().map(|&at| i32::try_from(at)).collect();
     let narrow = narrow.map_err(|_| invalid!("Splits do not fit type {dtype}"))?;
     Tensor::from_slice(Shape::vector(narrow.len()), &narrow)
 }
@@ -173,10 +176,7 @@ fn to_sparse_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 fn nested_splits(ctx: &OpContext<'_>, count: usize, rows: usize) -> Result<Vec<Vec<i64>>> {
     let nested = (0..count).map(|input| ctx.input(input)?.to_i64s()).collect::<Result<Vec<_>>>()?;
     for (level, splits) in nested.iter().enumerate() {
-        require!(
-            splits.first() == Some(&0),
-            "First value of ragged splits must be 0."
-        );
+        require!(splits.first() == Some(&0), "First value of ragged splits must be 0.");
         require!(
             splits.windows(2).all(|pair| pair[0] <= pair[1]),
             "Ragged splits should be non decreasing, but we got them out of order"
@@ -225,7 +225,9 @@ fn to_sparse(ctx: &mut OpContext<'_>) -> Result<()> {
     for row in &rows {
         for at in 0..row_len {
             indices.extend_from_slice(row);
-            indices.extend(strides.iter().zip(inner).map(|(&stride, &size)| (at / stride) as i64 % size));
+            indices.extend(
+                strides.iter().zip(inner).map(|(&stride, &size)| (at / stride) as i64 % size),
+            );
         }
     }
     ctx.set_output(0, matrix(ctx, &indices, shape.len())?);
@@ -269,7 +271,8 @@ fn gather(ctx: &mut OpContext<'_>) -> Result<()> {
     for input in 0..ragged {
         require!(ctx.input(input)?.count() > 0, "Splits must have at least one element");
     }
-    let nested = (0..ragged).map(|input| ctx.input(input)?.to_i64s()).collect::<Result<Vec<_>>>()?;
+    let nested =
+        (0..ragged).map(|input| ctx.input(input)?.to_i64s()).collect::<Result<Vec<_>>>()?;
     let dtype = ctx.input(0)?.dtype();
     let rows = nested[0].len() as i64 - 1;
     let picked = indices.to_i64s()?;
@@ -303,11 +306,15 @@ fn gather(ctx: &mut OpContext<'_>) -> Result<()> {
         for &(start, limit) in &ranges {
             let rows = &splits[start as usize..=limit as usize];
             require!(
-                rows.windows(2).all(|pair| pair[0] <= pair[1]) && rows[0] >= 0 && rows[rows.len() - 1] <= end,
+                rows.windows(2).all(|pair| pair[0] <= pair[1])
+                    && rows[0] >= 0
+                    && rows[rows.len() - 1] <= end,
                 "Ragged splits must be sorted and end with the number of values"
             );
             for pair in rows.windows(2) {
-                total = total.checked_add(pair[1] - pair[0]).ok_or_else(|| invalid!("Too many values"))?;
+                total = total
+                    .checked_add(pair[1] - pair[0])
+                    .ok_or_else(|| invalid!("Too many values"))?;
                 out.push(total);
             }
             next.push((rows[0], rows[rows.len() - 1]));
@@ -368,7 +375,10 @@ fn kinds(names: &[std::sync::Arc<[u8]>]) -> Result<Vec<Kind>> {
         b"FIRST_DIM_SIZE" => Ok(Kind::FirstSize),
         b"VALUE_ROWIDS" => Ok(Kind::RowIds),
         b"ROW_SPLITS" => Ok(Kind::Splits),
-        other => Err(invalid!("Unknown string for partition info type: {}", String::from_utf8_lossy(other))),
+        other => Err(invalid!(
+            "Unknown string for partition info type: {}",
+            String::from_utf8_lossy(other)
+        )),
     });
     let kinds = kinds.collect::<Result<Vec<Kind>>>()?;
     require!(!kinds.is_empty(), "Number of row partition tensors must be positive");
@@ -399,15 +409,31 @@ fn row_lengths(ctx: &OpContext<'_>, kinds: &[Kind]) -> Result<Vec<Vec<usize>>> {
         };
         match kind {
             Kind::FirstSize => {
-                require!(tensor.rank() == 0 && index == 0, "FIRST_DIM_SIZE must be a scalar and come first.");
-                first = Some(usize::try_from(numbers[0]).map_err(|_| invalid!("FIRST_DIM_SIZE is negative"))?);
+                require!(
+                    tensor.rank() == 0 && index == 0,
+                    "FIRST_DIM_SIZE must be a scalar and come first."
+                );
+                first = Some(
+                    usize::try_from(numbers[0])
+                        .map_err(|_| invalid!("FIRST_DIM_SIZE is negative"))?,
+                );
             }
             Kind::Splits => {
-                require!(tensor.rank() == 1, "Expected a vector of row splits, got {}", tensor.shape());
+                require!(
+                    tensor.rank() == 1,
+                    "Expected a vector of row splits, got {}",
+                    tensor.shape()
+                );
                 let bad = || invalid!("Invalid row split: splits must begin with 0 and be sorted");
-                require!(numbers.first() == Some(&0), "Invalid row split: splits must begin with 0 and be sorted");
+                require!(
+                    numbers.first() == Some(&0),
+                    "Invalid row split: splits must begin with 0 and be sorted"
+                );
                 let lens = numbers.windows(2).map(|pair| {
-                    pair[1].checked_sub(pair[0]).and_then(|len| usize::try_from(len).ok()).ok_or_else(bad)
+                    pair[1]
+                        .checked_sub(pair[0])
+                        .and_then(|len| usize::try_from(len).ok())
+                        .ok_or_else(bad)
                 });
                 let lens = lens.collect::<Result<Vec<usize>>>()?;
                 require!(
@@ -419,7 +445,11 @@ fn row_lengths(ctx: &OpContext<'_>, kinds: &[Kind]) -> Result<Vec<Vec<usize>>> {
                 lengths.push(lens);
             }
             Kind::RowIds => {
-                require!(tensor.rank() == 1, "Expected a vector of row ids, got {}", tensor.shape());
+                require!(
+                    tensor.rank() == 1,
+                    "Expected a vector of row ids, got {}",
+                    tensor.shape()
+                );
                 let Some(rows) = rows else {
                     return Err(invalid!("Cannot handle VALUE_ROWIDS in first dimension."));
                 };
@@ -427,7 +457,9 @@ fn row_lengths(ctx: &OpContext<'_>, kinds: &[Kind]) -> Result<Vec<Vec<usize>>> {
                 let mut before = 0;
                 for &row in &numbers {
                     let at = usize::try_from(row).ok().filter(|&at| at < rows && row >= before);
-                    let at = at.ok_or_else(|| invalid!("Row id {row} is not sorted or not below {rows}"))?;
+                    let at = at.ok_or_else(|| {
+                        invalid!("Row id {row} is not sorted or not below {rows}")
+                    })?;
                     lens[at] += 1;
                     before = row;
                 }
@@ -456,7 +488,10 @@ fn to_tensor(ctx: &mut OpContext<'_>, kinds: &[Kind]) -> Result<()> {
     dims.extend(inner);
     let given = shape.to_i64s()?;
     match shape.rank() {
-        0 => require!(given[0] == -1, "The only valid scalar shape tensor is the fully unknown shape specified as -1."),
+        0 => require!(
+            given[0] == -1,
+            "The only valid scalar shape tensor is the fully unknown shape specified as -1."
+        ),
         _ => {
             require!(
                 given.len() == dims.len(),
@@ -492,7 +527,9 @@ fn to_tensor(ctx: &mut OpContext<'_>, kinds: &[Kind]) -> Result<()> {
         let size = dims[level + 1] as usize;
         let mut next = Vec::new();
         for (place, &len) in places.iter().zip(lens) {
-            next.extend((0..len).map(|at| place.filter(|_| at < size).map(|place| place * size + at)));
+            next.extend(
+                (0..len).map(|at| place.filter(|_| at < size).map(|place| place * size + at)),
+            );
         }
         places = next;
     }

@@ -3,7 +3,9 @@
 use std::any::Any;
 
 use tfcore_base::{Result, invalid, require};
-use tfcore_framework::{InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops};
+use tfcore_framework::{
+    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_ops,
+};
 use tfcore_tensor::{Dim, PartialShape, Shape, Tensor, Variant, VariantValue};
 
 use crate::ragged::splits_tensor;
@@ -64,7 +66,8 @@ fn to_variant_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     kernel(move |ctx| {
         let ragged = ctx.num_inputs() - 1;
         let values = ctx.input(ragged)?;
-        let splits = (0..ragged).map(|input| ctx.input(input)?.to_i64s()).collect::<Result<Vec<_>>>()?;
+        let splits =
+            (0..ragged).map(|input| ctx.input(input)?.to_i64s()).collect::<Result<Vec<_>>>()?;
         if !batched {
             let value = Ragged { splits, values: values.clone() };
             ctx.set_output(0, Tensor::scalar(Variant::new(value)));
@@ -72,7 +75,8 @@ fn to_variant_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         }
         require!(values.rank() >= 1, "Values must be at least a vector, got {}", values.shape());
         for (level, splits_of) in splits.iter().enumerate() {
-            let end = splits.get(level + 1).map_or(values.dim(0), |next| next.len().saturating_sub(1));
+            let end =
+                splits.get(level + 1).map_or(values.dim(0), |next| next.len().saturating_sub(1));
             require!(
                 splits_of.first() == Some(&0)
                     && splits_of.windows(2).all(|pair| pair[0] <= pair[1])
@@ -124,7 +128,10 @@ fn from_variant_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
             given == -1 || given + rank as i64 == splits as i64,
             "Invalid output_ragged_rank: {splits}, must be the rank of encoded_ragged ({rank}) plus input_ragged_rank ({given})"
         );
-        require!(rank <= splits, "The rank of encoded_ragged ({rank}) must be at most output_ragged_rank ({splits})");
+        require!(
+            rank <= splits,
+            "The rank of encoded_ragged ({rank}) must be at most output_ragged_rank ({splits})"
+        );
     }
     for output in 0..splits {
         ctx.set_output(output, PartialShape::of_rank(1));
@@ -184,7 +191,10 @@ fn from_variant_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         }
         if !dims.is_empty() {
             for ragged in &all {
-                require!(ragged.values.rank() >= 1, "Ragged values must have rank >= 1; encoded scalar element");
+                require!(
+                    ragged.values.rank() >= 1,
+                    "Ragged values must have rank >= 1; encoded scalar element"
+                );
             }
             // The rows of each component, and then what its own splits say.
             let rows = |ragged: &Ragged| match ragged.splits.first() {
@@ -218,7 +228,11 @@ fn from_variant_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 }
 
 /// The values of all components, one after the other.
-fn joined_values(ctx: &OpContext<'_>, all: &[&Ragged], dtype: tfcore_base::DType) -> Result<Tensor> {
+fn joined_values(
+    ctx: &OpContext<'_>,
+    all: &[&Ragged],
+    dtype: tfcore_base::DType,
+) -> Result<Tensor> {
     let Some(first) = all.first() else {
         return Tensor::zeros(dtype, Shape::vector(0));
     };

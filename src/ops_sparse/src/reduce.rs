@@ -11,7 +11,9 @@ use crate::coo::{Compute, Coo, matrix, offset, run, static_parts, vector};
 pub(crate) fn register(r: &mut Registry) {
     // `SparseReduceSum(input_indices, input_values: T, input_shape, reduction_axes: int32) -> output: T`; elements without a value are 0.
     r.op("SparseReduceSum").shape(unknown).typed_kernel::<Reduce<Sum>, Numbers>("T", reduce_kernel);
-    r.op("SparseReduceMax").shape(unknown).typed_kernel::<Reduce<Max>, RealNumbers>("T", reduce_kernel);
+    r.op("SparseReduceMax")
+        .shape(unknown)
+        .typed_kernel::<Reduce<Max>, RealNumbers>("T", reduce_kernel);
     // `SparseReduceSumSparse(...) -> output_indices: int64, output_values: T, output_shape: int64`.
     r.op("SparseReduceSumSparse")
         .shape(unknown)
@@ -170,7 +172,10 @@ fn set_sparse(ctx: &OpContext<'_>, groups: &Groups, values: Tensor) -> Result<()
     }
     let indices = match rank {
         // A scalar's values have no index.
-        0 => Tensor::zeros(tfcore_base::DType::INT64, Shape::new(&[groups.members.len() as i64, 0])?)?,
+        0 => Tensor::zeros(
+            tfcore_base::DType::INT64,
+            Shape::new(&[groups.members.len() as i64, 0])?,
+        )?,
         _ => matrix(ctx, &indices, rank)?,
     };
     ctx.set_output(0, indices);
@@ -227,7 +232,11 @@ impl<T: Exponential + PartialOrd> LoopFor<T> for Softmax {
 
 fn softmax<T: Exponential + PartialOrd>(ctx: &mut OpContext<'_>) -> Result<()> {
     let coo = Coo::unchecked(ctx, 0)?;
-    require!(coo.rank >= 2, "Input should have rank >= 2, but received shape: {}", ctx.input(2)?.shape());
+    require!(
+        coo.rank >= 2,
+        "Input should have rank >= 2, but received shape: {}",
+        ctx.input(2)?.shape()
+    );
     coo.check_bounds()?;
     let values = ctx.input_slice::<T>(1)?;
     let row = |at: usize| &coo.index(at)[..coo.rank - 1];

@@ -41,7 +41,9 @@ pub(crate) fn register(r: &mut Registry) {
         .shape(|ctx| {
             let input = ctx.input(0);
             if let Some(dims) = input.dims() {
-                let last = dims.last().ok_or_else(|| invalid!("Shape must be at least rank 1 but is rank 0"))?;
+                let last = dims
+                    .last()
+                    .ok_or_else(|| invalid!("Shape must be at least rank 1 but is rank 0"))?;
                 shape_ops::with_value(*last, 3)?;
             }
             set_any(ctx);
@@ -207,7 +209,9 @@ fn deserialize_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
             _ => {
                 let values = input.as_slice::<Variant>()?.iter().map(|value| {
                     let tensor = value.get::<TensorValue>().map(|value| value.0.clone());
-                    tensor.ok_or_else(|| invalid!("Could not get a tensor from variant '{}'", value.type_name()))
+                    tensor.ok_or_else(|| {
+                        invalid!("Could not get a tensor from variant '{}'", value.type_name())
+                    })
                 });
                 values.collect::<Result<Vec<_>>>()?
             }
@@ -220,7 +224,8 @@ fn deserialize_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 fn from_text(text: &[u8]) -> Result<Tensor> {
     let message: TensorProto =
         tfcore_proto::decode(text).map_err(|_| invalid!("Could not parse serialized proto"))?;
-    tensor_from_proto(&message).map_err(|_| invalid!("Could not construct tensor from serialized proto"))
+    tensor_from_proto(&message)
+        .map_err(|_| invalid!("Could not construct tensor from serialized proto"))
 }
 
 /// Sets the outputs to all tensors as one, with the dimensions of a batch before those of each.
@@ -239,7 +244,11 @@ fn stack(ctx: &OpContext<'_>, all: &[Parts], batch: &[i64], dtype: DType) -> Res
             "Expected {name}.indices to be a matrix of int64 but received shape {}",
             indices.shape()
         );
-        require!(values.rank() == 1, "Expected {name}.values to be a vector but received shape {}", values.shape());
+        require!(
+            values.rank() == 1,
+            "Expected {name}.values to be a vector but received shape {}",
+            values.shape()
+        );
         require!(
             dense.dtype() == DType::INT64 && dense.rank() == 1,
             "Expected {name}.shape to be a vector of int64 but received shape {}",
@@ -268,7 +277,9 @@ fn stack(ctx: &OpContext<'_>, all: &[Parts], batch: &[i64], dtype: DType) -> Res
             }
         }
     }
-    let inner = shape.ok_or_else(|| invalid!("Must have at least 1 serialized SparseTensor, but input matrix has 0 rows"))?;
+    let inner = shape.ok_or_else(|| {
+        invalid!("Must have at least 1 serialized SparseTensor, but input matrix has 0 rows")
+    })?;
     let full = [batch, &inner].concat();
     let batch_shape = Shape::new(batch)?;
     let strides = batch_shape.strides();
@@ -279,7 +290,12 @@ fn stack(ctx: &OpContext<'_>, all: &[Parts], batch: &[i64], dtype: DType) -> Res
         for (number, Parts(parts)) in all.iter().enumerate() {
             let coo = Coo::of_indices(&parts[0], &parts[2])?;
             for index in coo.iter() {
-                indices.extend(strides.iter().zip(batch).map(|(&stride, &size)| (number / stride) as i64 % size));
+                indices.extend(
+                    strides
+                        .iter()
+                        .zip(batch)
+                        .map(|(&stride, &size)| (number / stride) as i64 % size),
+                );
                 indices.extend_from_slice(index);
             }
             let (head, tail) = rest.split_at(parts[1].count());
@@ -351,11 +367,19 @@ fn take_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         let mut entries = map.0.lock();
         let missing = handles.iter().find(|handle| !entries.tensors.contains_key(handle));
         if let Some(handle) = missing {
-            return Err(invalid!("Unable to find SparseTensor: {handle} in map: {}", join(handles)));
+            return Err(invalid!(
+                "Unable to find SparseTensor: {handle} in map: {}",
+                join(handles)
+            ));
         }
-        let all: Vec<Parts> = handles.iter().filter_map(|handle| entries.tensors.remove(handle)).collect();
+        let all: Vec<Parts> =
+            handles.iter().filter_map(|handle| entries.tensors.remove(handle)).collect();
         drop(entries);
-        require!(all.len() == handles.len(), "A SparseTensor cannot be taken twice: {}", join(handles));
+        require!(
+            all.len() == handles.len(),
+            "A SparseTensor cannot be taken twice: {}",
+            join(handles)
+        );
         stack(ctx, &all, &[all.len() as i64], dtype)
     })
 }

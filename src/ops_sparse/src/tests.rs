@@ -35,9 +35,11 @@ fn values(tensor: &Tensor) -> Vec<f32> {
 fn values_move() {
     let indices = pairs(&[[1, 1], [0, 2]]);
     let (two, shape) = (floats(&[2], &[1.0, 2.0]), longs(&[2, 3]));
-    let out = run("SparseReorder", &[FLOATS], &[indices.clone(), two.clone(), shape.clone()]).unwrap();
+    let out =
+        run("SparseReorder", &[FLOATS], &[indices.clone(), two.clone(), shape.clone()]).unwrap();
     assert_eq!((long_values(&out[0]), values(&out[1])), (vec![0, 2, 1, 1], vec![2.0, 1.0]));
-    let out = run("SparseReshape", &[], &[indices.clone(), shape.clone(), longs(&[-1, 2])]).unwrap();
+    let out =
+        run("SparseReshape", &[], &[indices.clone(), shape.clone(), longs(&[-1, 2])]).unwrap();
     assert_eq!((long_values(&out[0]), long_values(&out[1])), (vec![2, 0, 1, 0], vec![3, 2]));
     let inputs = [indices.clone(), two.clone(), shape.clone(), longs(&[1, 0]), longs(&[5, 2])];
     let out = run("SparseSlice", &[FLOATS], &inputs).unwrap();
@@ -58,7 +60,12 @@ fn values_move() {
 
 #[test]
 fn empty_rows_are_filled_and_dense_tensors_made() {
-    let inputs = [pairs(&[[2, 1], [0, 0]]), floats(&[2], &[1.0, 2.0]), longs(&[3, 2]), Tensor::scalar(-1f32)];
+    let inputs = [
+        pairs(&[[2, 1], [0, 0]]),
+        floats(&[2], &[1.0, 2.0]),
+        longs(&[3, 2]),
+        Tensor::scalar(-1f32),
+    ];
     let out = run("SparseFillEmptyRows", &[FLOATS], &inputs).unwrap();
     assert_eq!(long_values(&out[0]), [0, 0, 1, 0, 2, 1]);
     assert_eq!(values(&out[1]), [2.0, -1.0, 1.0]);
@@ -69,7 +76,8 @@ fn empty_rows_are_filled_and_dense_tensors_made() {
     assert_eq!((values(&out[0]), values(&out[1])), (vec![30.0, 10.0], vec![20.0]));
     let attrs = [FLOATS, ("Tindices", AttrValue::Type(DType::INT64))];
     let dense = |indices: &[[i64; 2]]| {
-        let inputs = [pairs(indices), longs(&[2, 2]), floats(&[2], &[5.0, 6.0]), Tensor::scalar(0f32)];
+        let inputs =
+            [pairs(indices), longs(&[2, 2]), floats(&[2], &[5.0, 6.0]), Tensor::scalar(0f32)];
         run("SparseToDense", &attrs, &inputs)
     };
     assert_eq!(values(&dense(&[[0, 1], [1, 0]]).unwrap()[0]), [0.0, 5.0, 6.0, 0.0]);
@@ -94,11 +102,16 @@ fn sparse_arithmetic() {
     let out = run("SparseSparseMaximum", &[FLOATS], &inputs).unwrap();
     assert_eq!(values(&out[1]), [1.0, 4.0, 2.0]);
     let dense = floats(&[2], &[10.0, 20.0]);
-    let with_dense = |op| values(&run(op, &[FLOATS], &[&a[..], std::slice::from_ref(&dense)].concat()).unwrap()[0]);
+    let with_dense = |op| {
+        values(&run(op, &[FLOATS], &[&a[..], std::slice::from_ref(&dense)].concat()).unwrap()[0])
+    };
     assert_eq!(with_dense("SparseDenseCwiseMul"), [10.0, 40.0]);
     assert_eq!(with_dense("SparseDenseCwiseDiv"), [0.1, 0.1]);
     let product = [&a[..], &[floats(&[2, 1], &[3.0, 5.0])]].concat();
-    assert_eq!(values(&run("SparseTensorDenseMatMul", &[FLOATS], &product).unwrap()[0]), [3.0, 10.0]);
+    assert_eq!(
+        values(&run("SparseTensorDenseMatMul", &[FLOATS], &product).unwrap()[0]),
+        [3.0, 10.0]
+    );
     let reduced = |op, axis: i32| {
         let inputs = [&b[..], &[Tensor::scalar(axis)]].concat();
         run(op, &[FLOATS], &inputs).unwrap()
@@ -106,7 +119,10 @@ fn sparse_arithmetic() {
     assert_eq!(values(&reduced("SparseReduceSum", 0)[0]), [0.0, 2.0]);
     assert_eq!(values(&reduced("SparseReduceMax", 1)[0]), [4.0, -2.0]);
     let out = reduced("SparseReduceSumSparse", 0);
-    assert_eq!((long_values(&out[0]), values(&out[1]), long_values(&out[2])), (vec![1], vec![2.0], vec![2]));
+    assert_eq!(
+        (long_values(&out[0]), values(&out[1]), long_values(&out[2])),
+        (vec![1], vec![2.0], vec![2])
+    );
     let same = [pairs(&[[0, 0], [0, 1]]), floats(&[2], &[3.0, 3.0]), longs(&[1, 2])];
     assert_eq!(values(&run("SparseSoftmax", &[FLOATS], &same).unwrap()[0]), [0.5, 0.5]);
 }
@@ -129,7 +145,8 @@ fn ragged_tensors() {
         ("PARAMS_RAGGED_RANK", AttrValue::Int(1)),
         ("OUTPUT_RAGGED_RANK", AttrValue::Int(1)),
     ];
-    let out = run("RaggedGather", &attrs, &[splits.clone(), three.clone(), longs(&[2, 0])]).unwrap();
+    let out =
+        run("RaggedGather", &attrs, &[splits.clone(), three.clone(), longs(&[2, 0])]).unwrap();
     assert_eq!((long_values(&out[0]), values(&out[1])), (vec![0, 1, 3], vec![3.0, 1.0, 2.0]));
     let attrs = [
         FLOATS,
@@ -140,7 +157,10 @@ fn ragged_tensors() {
     ];
     let inputs = [longs(&[-1, 1]), three, Tensor::scalar(9f32), splits];
     assert_eq!(values(&run("RaggedTensorToTensor", &attrs, &inputs).unwrap()[0]), [1.0, 9.0, 3.0]);
-    assert_eq!(infer(&registry(), "RaggedTensorToTensor", &attrs, "[2];[?];[];[?]", &[]).unwrap(), "[?,?]");
+    assert_eq!(
+        infer(&registry(), "RaggedTensorToTensor", &attrs, "[2];[?];[];[?]", &[]).unwrap(),
+        "[?,?]"
+    );
 }
 
 #[test]

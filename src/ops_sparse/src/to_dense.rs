@@ -23,7 +23,8 @@ fn to_dense_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
 }
 
 fn to_dense(ctx: &mut OpContext<'_>, validate: bool) -> Result<()> {
-    let (indices, shape, values, default) = (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?, ctx.input(3)?);
+    let (indices, shape, values, default) =
+        (ctx.input(0)?, ctx.input(1)?, ctx.input(2)?, ctx.input(3)?);
     require!(
         indices.rank() <= 2,
         "sparse_indices should be a scalar, vector, or matrix, got shape {}",
@@ -53,8 +54,12 @@ fn to_dense(ctx: &mut OpContext<'_>, validate: bool) -> Result<()> {
         let shown = || format!("indices[{position}] = [{}]", join(at));
         if !inside {
             return Err(match validate {
-                true => invalid!("{} is out of bounds: need 0 <= index < [{}]", shown(), join(&dims)),
-                false => invalid!("Indices are not valid (out of bounds).  Shape: [{}]", join(&dims)),
+                true => {
+                    invalid!("{} is out of bounds: need 0 <= index < [{}]", shown(), join(&dims))
+                }
+                false => {
+                    invalid!("Indices are not valid (out of bounds).  Shape: [{}]", join(&dims))
+                }
             });
         }
         if validate && position > 0 {

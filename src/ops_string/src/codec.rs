@@ -35,8 +35,11 @@ pub(crate) enum Order {
 impl Input {
     /// The encoding of a name: case, and all but letters and digits, do not matter.
     pub(crate) fn from_name(name: &str) -> Option<Input> {
-        let plain: String =
-            name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+        let plain: String = name
+            .chars()
+            .filter(char::is_ascii_alphanumeric)
+            .map(|c| c.to_ascii_lowercase())
+            .collect();
         Some(match &*plain {
             "utf8" => Input::Utf8,
             "utf16" => Input::Utf16(Order::Marked),
@@ -46,7 +49,9 @@ impl Input {
             "utf32be" => Input::Utf32(Order::Big),
             "utf32le" => Input::Utf32(Order::Little),
             "usascii" | "ascii" | "ansix341968" | "iso646us" | "us" | "cp367" => Input::Ascii,
-            "iso88591" | "latin1" | "l1" | "88591" | "ibm819" | "cp819" | "isoir100" => Input::Latin1,
+            "iso88591" | "latin1" | "l1" | "88591" | "ibm819" | "cp819" | "isoir100" => {
+                Input::Latin1
+            }
             "latin2" | "l2" => Input::Legacy(encoding_rs::ISO_8859_2),
             "cp1252" | "ibm5348" => Input::Legacy(encoding_rs::WINDOWS_1252),
             "cp936" | "windows936" => Input::Legacy(encoding_rs::GBK),
@@ -66,7 +71,8 @@ impl Input {
             Input::Utf16(order) => utf16(text, order, each),
             Input::Utf32(order) => utf32(text, order, each),
             Input::Ascii => {
-                let piece = |&byte: &u8| Piece { code: byte.is_ascii().then_some(byte.into()), len: 1 };
+                let piece =
+                    |&byte: &u8| Piece { code: byte.is_ascii().then_some(byte.into()), len: 1 };
                 text.iter().map(piece).for_each(each);
             }
             Input::Latin1 => {
@@ -201,7 +207,11 @@ impl Output {
         match self {
             Output::Utf8 => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
             Output::Utf16 => {
-                let units = c.encode_utf16(&mut [0; 2]).iter().flat_map(|unit| unit.to_be_bytes()).collect::<Vec<u8>>();
+                let units = c
+                    .encode_utf16(&mut [0; 2])
+                    .iter()
+                    .flat_map(|unit| unit.to_be_bytes())
+                    .collect::<Vec<u8>>();
                 out.extend_from_slice(&units);
             }
             Output::Utf32 => out.extend_from_slice(&u32::from(c).to_be_bytes()),
@@ -216,7 +226,8 @@ mod tests {
     fn pieces(name: &str, text: &[u8]) -> Vec<(i64, usize)> {
         let mut pieces = Vec::new();
         let encoding = Input::from_name(name).unwrap();
-        encoding.read(text, &mut |piece| pieces.push((piece.code.map_or(-1, i64::from), piece.len)));
+        encoding
+            .read(text, &mut |piece| pieces.push((piece.code.map_or(-1, i64::from), piece.len)));
         assert_eq!(pieces.iter().map(|piece| piece.1).sum::<usize>(), text.len());
         pieces
     }
@@ -236,7 +247,11 @@ mod tests {
             ("LATIN1", b"\x80\xff", &[(0x80, 1), (0xff, 1)]),
             ("windows-1252", b"\x80\x81", &[(0x20ac, 1), (0x81, 1)]),
             ("ISO-8859-5", b"\xe9", &[(0x449, 1)]),
-            ("Shift_JIS", b"\x82\xa0\x81 a\x82", &[(0x3042, 2), (-1, 1), (32, 1), (97, 1), (-1, 1)]),
+            (
+                "Shift_JIS",
+                b"\x82\xa0\x81 a\x82",
+                &[(0x3042, 2), (-1, 1), (32, 1), (97, 1), (-1, 1)],
+            ),
             ("EUC-JP", b"\xa4\xa2\xa4a", &[(0x3042, 2), (-1, 1), (97, 1)]),
         ];
         for (name, text, expected) in cases {

@@ -19,9 +19,7 @@ fn decode_kernel(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
         b"ZSTD" => zstandard,
         b"" => |bytes| Ok(bytes.to_vec()),
         _ => {
-            return Err(invalid!(
-                "Only ZLIB, ZSTD, GZIP or NONE are supported compressions"
-            ));
+            return Err(invalid!("Only ZLIB, ZSTD, GZIP or NONE are supported compressions"));
         }
     };
     kernel(move |ctx| {
@@ -149,7 +147,8 @@ fn gzip_body(bytes: &[u8]) -> Result<Option<&[u8]>> {
         }
         None => None,
     };
-    let extra = |head: &[u8]| Some(usize::from(u16::from_le_bytes([*head.first()?, *head.get(1)?])));
+    let extra =
+        |head: &[u8]| Some(usize::from(u16::from_le_bytes([*head.first()?, *head.get(1)?])));
     let mut parse = || {
         if flags & 4 != 0 {
             let len = skip(Some(2)).and_then(|(head, _)| extra(head));

@@ -153,12 +153,18 @@ mod tests {
         assert_eq!(out.unwrap()[0].as_slice::<i64>().unwrap(), [0, 2, 2]);
         // A number has the bucket of its digits.
         let texts = ["-12", "7"].map(TString::from);
-        let attrs = [("num_buckets", AttrValue::Int(1 << 40)), ("T", AttrValue::Type(DType::INT16))];
+        let attrs =
+            [("num_buckets", AttrValue::Int(1 << 40)), ("T", AttrValue::Type(DType::INT16))];
         let of_texts =
-            run_op(&registry, "StringToHashBucketFast", &attrs[..1], &[tensor(&[2], &texts)]).unwrap();
+            run_op(&registry, "StringToHashBucketFast", &attrs[..1], &[tensor(&[2], &texts)])
+                .unwrap();
         let of_numbers =
-            run_op(&registry, "_TensorToHashBucketFast", &attrs, &[tensor(&[2], &[-12i16, 7])]).unwrap();
-        assert_eq!(of_texts[0].as_slice::<i64>().unwrap(), of_numbers[0].as_slice::<i64>().unwrap());
+            run_op(&registry, "_TensorToHashBucketFast", &attrs, &[tensor(&[2], &[-12i16, 7])])
+                .unwrap();
+        assert_eq!(
+            of_texts[0].as_slice::<i64>().unwrap(),
+            of_numbers[0].as_slice::<i64>().unwrap()
+        );
     }
 
     #[test]
@@ -166,11 +172,16 @@ mod tests {
         let registry = registry_of(register);
         let method = tensor(&[], &[TString::from("farmhash64")]);
         let attrs = [("T", AttrValue::Type(DType::UINT8))];
-        let out = run_op(&registry, "Fingerprint", &attrs, &[tensor(&[2, 0], &[0u8; 0]), method.clone()]).unwrap();
+        let out =
+            run_op(&registry, "Fingerprint", &attrs, &[tensor(&[2, 0], &[0u8; 0]), method.clone()])
+                .unwrap();
         // FarmHash's constant for no bytes.
         let empty = 0x9ae1_6a3b_2f90_404f_u64.to_le_bytes();
         assert_eq!(out[0].as_slice::<u8>().unwrap(), [empty, empty].concat());
-        assert_eq!(infer(&registry, "Fingerprint", &attrs, "[2,?];[]", &[(1, method)]).unwrap(), "[2,8]");
+        assert_eq!(
+            infer(&registry, "Fingerprint", &attrs, "[2,?];[]", &[(1, method)]).unwrap(),
+            "[2,8]"
+        );
         assert_eq!(infer(&registry, "Fingerprint", &attrs, "?;[]", &[]).unwrap(), "[?,?]");
     }
 }

@@ -79,8 +79,10 @@ impl NGrams {
             ends.push(total);
         }
         let too_many = || invalid!("{total} ngrams do not fit the type of the splits");
-        let out_splits =
-            ends.iter().map(|&end| S::try_from(end).map_err(|_| too_many())).collect::<Result<Vec<S>>>()?;
+        let out_splits = ends
+            .iter()
+            .map(|&end| S::try_from(end).map_err(|_| too_many()))
+            .collect::<Result<Vec<S>>>()?;
         ctx.produce(0, Shape::vector(total), |out| {
             let mut out = out.typed::<TString>().iter_mut();
             let mut text = Vec::new();
@@ -113,7 +115,10 @@ impl NGrams {
     }
 
     fn count(&self, len: usize) -> usize {
-        let count = self.widths.iter().fold(0usize, |sum, &width| sum.saturating_add(self.count_of(width, len)));
+        let count = self
+            .widths
+            .iter()
+            .fold(0usize, |sum, &width| sum.saturating_add(self.count_of(width, len)));
         if self.is_preserved(len, count) { 1 } else { count }
     }
 
@@ -168,9 +173,8 @@ where
     for &split in given {
         let split = i64::from(split);
         let index = usize::try_from(split).ok().filter(|index| (last..=len).contains(index));
-        last = index.ok_or_else(|| {
-            invalid!("Invalid split value {split}, must be in [{last}, {len}]")
-        })?;
+        last = index
+            .ok_or_else(|| invalid!("Invalid split value {split}, must be in [{last}, {len}]"))?;
         splits.push(last);
     }
     require!(last == len, "Last split value must be data size. Expected {len}, got {last}");

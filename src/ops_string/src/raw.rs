@@ -140,18 +140,29 @@ mod tests {
             let texts: Vec<TString> = texts.iter().map(|&text| text.into()).collect();
             tensor(&[texts.len() as i64], &texts)
         };
-        let run = |op, attrs: &[(&str, AttrValue)], inputs: &[Tensor]| run_op(&registry, op, attrs, inputs);
+        let run = |op, attrs: &[(&str, AttrValue)], inputs: &[Tensor]| {
+            run_op(&registry, op, attrs, inputs)
+        };
         let input = texts(&[&[1, 0, 0, 2], &[0xff, 0xff, 3, 0]]);
-        let out = run("DecodeRaw", &attrs(DType::INT16, true), std::slice::from_ref(&input)).unwrap();
+        let out =
+            run("DecodeRaw", &attrs(DType::INT16, true), std::slice::from_ref(&input)).unwrap();
         assert_eq!(out[0].as_slice::<i16>().unwrap(), [1, 512, -1, 3]);
-        let out = run("DecodeRaw", &attrs(DType::INT16, false), std::slice::from_ref(&input)).unwrap();
+        let out =
+            run("DecodeRaw", &attrs(DType::INT16, false), std::slice::from_ref(&input)).unwrap();
         assert_eq!(out[0].as_slice::<i16>().unwrap(), [256, 2, -1, 768]);
-        let out = run("DecodeRaw", &attrs(DType::BOOL, true), std::slice::from_ref(&input)).unwrap();
-        assert_eq!(out[0].as_slice::<bool>().unwrap(), [true, false, false, true, true, true, true, false]);
-        assert!(run("DecodeRaw", &attrs(DType::INT64, true), std::slice::from_ref(&input)).is_err());
+        let out =
+            run("DecodeRaw", &attrs(DType::BOOL, true), std::slice::from_ref(&input)).unwrap();
+        assert_eq!(
+            out[0].as_slice::<bool>().unwrap(),
+            [true, false, false, true, true, true, true, false]
+        );
+        assert!(
+            run("DecodeRaw", &attrs(DType::INT64, true), std::slice::from_ref(&input)).is_err()
+        );
         let input = texts(&[b"", &[1, 0, 2, 0, 3], &[5]]);
         let len = Tensor::scalar(4i32);
-        let out = run("DecodePaddedRaw", &attrs(DType::INT16, true), &[input.clone(), len.clone()]).unwrap();
+        let out = run("DecodePaddedRaw", &attrs(DType::INT16, true), &[input.clone(), len.clone()])
+            .unwrap();
         assert_eq!(out[0].as_slice::<i16>().unwrap(), [0, 0, 1, 2, 5, 0]);
         let out = run("DecodePaddedRaw", &attrs(DType::INT32, false), &[input, len]).unwrap();
         assert_eq!(out[0].as_slice::<i32>().unwrap(), [0, 0x0100_0200, 0x0500_0000]);

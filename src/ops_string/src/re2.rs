@@ -60,7 +60,12 @@ struct Group {
 
 impl Group {
     fn atom(&mut self, repeats: u32) {
-        *self = Group { repeatable: true, repeated_at: None, last: repeats, most: self.most.max(repeats) };
+        *self = Group {
+            repeatable: true,
+            repeated_at: None,
+            last: repeats,
+            most: self.most.max(repeats),
+        };
     }
 }
 
@@ -123,7 +128,9 @@ impl<'p> Translator<'p> {
                         let text = &self.whole[start..self.at];
                         if group.repeatable
                             && group.repeated_at.is_none()
-                            && (most > MAX_REPEAT || max.is_some_and(|max| max < min) || together > MAX_REPEAT)
+                            && (most > MAX_REPEAT
+                                || max.is_some_and(|max| max < min)
+                                || together > MAX_REPEAT)
                         {
                             return Err(format!("invalid repetition size: {text}"));
                         }
@@ -204,7 +211,8 @@ impl<'p> Translator<'p> {
             return Ok(true);
         }
         if self.eat("P<") {
-            let bad = |end: usize| format!("invalid named capture group: {}", &self.whole[start..end]);
+            let bad =
+                |end: usize| format!("invalid named capture group: {}", &self.whole[start..end]);
             let Some(len) = self.rest().find('>') else {
                 return Err(bad(self.whole.len()));
             };
@@ -219,7 +227,10 @@ impl<'p> Translator<'p> {
             return Ok(true);
         }
         if self.rest().starts_with("P=") || self.rest().starts_with("P>") {
-            return Err(format!("invalid named capture group: {}", &self.whole[start..self.at + 2]));
+            return Err(format!(
+                "invalid named capture group: {}",
+                &self.whole[start..self.at + 2]
+            ));
         }
         let (mut negated, mut any) = (false, false);
         loop {
@@ -300,7 +311,8 @@ impl<'p> Translator<'p> {
 
     fn unicode_class(&mut self, start: usize) -> Result<String, String> {
         let mut negated = self.next() == Some('P');
-        let bad = |end: usize| format!("invalid character class range: {}", &self.whole[start..end]);
+        let bad =
+            |end: usize| format!("invalid character class range: {}", &self.whole[start..end]);
         let name = if self.eat("{") {
             let Some(len) = self.rest().find('}') else {
                 return Err(bad(self.whole.len()));
@@ -408,7 +420,9 @@ impl<'p> Translator<'p> {
             {
                 let text = &self.rest()[..len + 2];
                 let name = text[2..len].trim_start_matches('^');
-                if !POSIX.split(' ').any(|known| known == name) || text[2..len].len() > name.len() + 1 {
+                if !POSIX.split(' ').any(|known| known == name)
+                    || text[2..len].len() > name.len() + 1
+                {
                     return Err(format!("invalid character class range: {text}"));
                 }
                 self.out.push_str(text);

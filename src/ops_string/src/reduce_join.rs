@@ -63,7 +63,10 @@ fn reduce_join(ctx: &mut OpContext<'_>, separator: &[u8], keep_dims: bool) -> Re
     axes.reverse();
     let steps = offsets(input.shape(), &axes);
     let texts = input.as_slice::<TString>()?;
-    require!(starts.len() == shape.count(), "Internal error: the kept dimensions are not the output's");
+    require!(
+        starts.len() == shape.count(),
+        "Internal error: the kept dimensions are not the output's"
+    );
     ctx.produce(0, shape, |out| {
         let mut joined = Vec::new();
         for (out, start) in out.typed::<TString>().iter_mut().zip(&starts) {
@@ -85,7 +88,8 @@ fn offsets(shape: &Shape, axes: &[usize]) -> Vec<usize> {
     let mut offsets = vec![0];
     for &axis in axes {
         let steps = || (0..shape.dim(axis)).map(|index| index * strides[axis]);
-        offsets = offsets.iter().flat_map(|offset| steps().map(move |step| offset + step)).collect();
+        offsets =
+            offsets.iter().flat_map(|offset| steps().map(move |step| offset + step)).collect();
     }
     offsets
 }
@@ -101,9 +105,11 @@ mod tests {
         let registry = registry_of(register);
         let texts = tensor(&[2, 2], &["a", "b", "c", "d"].map(TString::from));
         let run = |axes: &[i32], keep| {
-            let attrs = [("keep_dims", AttrValue::Bool(keep)), ("separator", AttrValue::string("-"))];
+            let attrs =
+                [("keep_dims", AttrValue::Bool(keep)), ("separator", AttrValue::string("-"))];
             let axes = tensor(&[axes.len() as i64], axes);
-            let out = run_op(&registry, "ReduceJoin", &attrs, &[texts.clone(), axes])?.swap_remove(0);
+            let out =
+                run_op(&registry, "ReduceJoin", &attrs, &[texts.clone(), axes])?.swap_remove(0);
             let joined: Vec<String> = out
                 .as_slice::<TString>()?
                 .iter()

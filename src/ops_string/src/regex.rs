@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use ::regex::bytes::{Captures, Regex};
+use parking_lot::Mutex;
 use tfcore_base::{Result, invalid, require};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns, shape_ops,
@@ -157,11 +157,16 @@ fn replace_all(regex: &Regex, rewrite: &[u8], text: &[u8]) -> Option<Vec<u8>> {
 /// The bytes of the first character, one for what is none.
 fn char_len(text: &[u8]) -> usize {
     let head = &text[..text.len().min(4)];
-    head.utf8_chunks().next().and_then(|chunk| chunk.valid().chars().next()).map_or(1, char::len_utf8)
+    head.utf8_chunks()
+        .next()
+        .and_then(|chunk| chunk.valid().chars().next())
+        .map_or(1, char::len_utf8)
 }
 
 fn append_rewrite(rewrite: &[u8], captures: &Captures<'_>, out: &mut Vec<u8>) -> bool {
-    append_groups(rewrite, out, |group| captures.get(group).map_or(&[][..], |group| group.as_bytes()))
+    append_groups(rewrite, out, |group| {
+        captures.get(group).map_or(&[][..], |group| group.as_bytes())
+    })
 }
 
 /// Appends the rewrite with its groups filled in. Returns false, with what comes before it appended, at an escape that has no meaning.
@@ -170,7 +175,9 @@ fn append_groups<'t>(rewrite: &[u8], out: &mut Vec<u8>, group: impl Fn(usize) ->
     while let Some(&byte) = bytes.next() {
         match byte {
             b'\\' => match bytes.next() {
-                Some(&digit @ b'0'..=b'9') => out.extend_from_slice(group(usize::from(digit - b'0'))),
+                Some(&digit @ b'0'..=b'9') => {
+                    out.extend_from_slice(group(usize::from(digit - b'0')))
+                }
                 Some(b'\\') => out.push(b'\\'),
                 _ => return false,
             },
@@ -213,8 +220,11 @@ mod tests {
         for (text, pattern, rewrite, all, first) in cases {
             let regex = compile(pattern.as_bytes(), false).unwrap();
             let changes = max_group(rewrite.as_bytes()) < regex.captures_len();
-            for (expected, replace) in [(all, replace_all as fn(_, _, _) -> _), (first, replace_first)] {
-                let replaced = changes.then(|| replace(&regex, rewrite.as_bytes(), text.as_bytes()));
+            for (expected, replace) in
+                [(all, replace_all as fn(_, _, _) -> _), (first, replace_first)]
+            {
+                let replaced =
+                    changes.then(|| replace(&regex, rewrite.as_bytes(), text.as_bytes()));
                 let got = replaced.flatten().unwrap_or(text.as_bytes().to_vec());
                 assert_eq!(String::from_utf8_lossy(&got), expected, "{text} {pattern} {rewrite}");
             }

@@ -240,7 +240,15 @@ mod tests {
     fn scripts_of_characters() {
         // Common 0, Inherited 1, Arabic 2, Cyrillic 8, Greek 14, Han 17, Hebrew 19, Latin 25.
         let cases = [
-            ('0', 0), (' ', 0), ('\u{301}', 1), ('ع', 2), ('Ж', 8), ('λ', 14), ('中', 17), ('א', 19), ('é', 25),
+            ('0', 0),
+            (' ', 0),
+            ('\u{301}', 1),
+            ('ع', 2),
+            ('Ж', 8),
+            ('λ', 14),
+            ('中', 17),
+            ('א', 19),
+            ('é', 25),
             ('\u{e000}', 103),
         ];
         for (character, expected) in cases {

@@ -64,9 +64,10 @@ fn split_all<'c>(
         parts.extend(of_text);
     }
     ctx.produce(0, Shape::new(&[parts.len() as i64, 2])?, |out| {
-        let indices = counts.iter().enumerate().flat_map(|(row, &count)| {
-            (0..count).map(move |column| [row as i64, column as i64])
-        });
+        let indices = counts
+            .iter()
+            .enumerate()
+            .flat_map(|(row, &count)| (0..count).map(move |column| [row as i64, column as i64]));
         for (out, index) in out.typed::<i64>().as_chunks_mut::<2>().0.iter_mut().zip(indices) {
             *out = index;
         }

@@ -136,7 +136,11 @@ mod tests {
     fn summaries() {
         let numbers: Vec<i32> = (0..24).collect();
         let cases = [
-            (tensor(&[2, 3, 4], &numbers), Some(1), "[[[0 ... 3]\n  ...\n  [8 ... 11]]\n\n [[12 ... 15]\n  ...\n  [20 ... 23]]]"),
+            (
+                tensor(&[2, 3, 4], &numbers),
+                Some(1),
+                "[[[0 ... 3]\n  ...\n  [8 ... 11]]\n\n [[12 ... 15]\n  ...\n  [20 ... 23]]]",
+            ),
             (tensor(&[7], &numbers[..7]), Some(3), "[0 1 2 ... 4 5 6]"),
             (tensor(&[2, 2], &numbers[..4]), None, "[[0 1]\n [2 3]]"),
             (tensor(&[3], &numbers[..3]), Some(0), "[ ...]"),

@@ -112,7 +112,9 @@ fn decode<S: Elem + Copy + TryFrom<usize>>(
     let with_offsets = ctx.num_outputs() > 2;
     let mut codes: Vec<i32> = Vec::new();
     let mut offsets: Vec<i64> = Vec::new();
-    let split = |len: usize| S::try_from(len).map_err(|_| invalid!("{len} characters do not fit the type of the splits"));
+    let split = |len: usize| {
+        S::try_from(len).map_err(|_| invalid!("{len} characters do not fit the type of the splits"))
+    };
     let mut splits = Vec::with_capacity(texts.len() + 1);
     splits.push(split(0)?);
     for text in texts {
@@ -176,9 +178,14 @@ fn encode(ctx: &mut OpContext<'_>, output: Output, policy: Policy) -> Result<()>
     ctx.try_produce(0, Shape::vector(splits.len() - 1), |out| {
         let mut text = Vec::new();
         for (out, row) in out.typed::<TString>().iter_mut().zip(splits.windows(2)) {
-            require!(row[0] <= row[1], "Values in input_splits must be equal or in ascending order.");
+            require!(
+                row[0] <= row[1],
+                "Values in input_splits must be equal or in ascending order."
+            );
             let codes = codes.get(row[0] as usize..row[1] as usize).ok_or_else(|| {
-                invalid!("Values in input_splits must be less than or equal to input_tensor length.")
+                invalid!(
+                    "Values in input_splits must be less than or equal to input_tensor length."
+                )
             })?;
             text.clear();
             for &code in codes {
@@ -232,7 +239,10 @@ mod tests {
     #[test]
     fn texts_become_code_points_and_back() {
         let registry = registry_of(register);
-        let texts = tensor(&[3], &[TString::from("aé"), TString::from(&b"\xff\x01"[..]), TString::from("")]);
+        let texts = tensor(
+            &[3],
+            &[TString::from("aé"), TString::from(&b"\xff\x01"[..]), TString::from("")],
+        );
         let attrs = |errors: &str, controls| {
             [
                 ("input_encoding", AttrValue::string("UTF-8")),
@@ -242,7 +252,12 @@ mod tests {
             ]
         };
         let run = |errors: &str, controls| {
-            let out = run_op(&registry, "UnicodeDecodeWithOffsets", &attrs(errors, controls), std::slice::from_ref(&texts))?;
+            let out = run_op(
+                &registry,
+                "UnicodeDecodeWithOffsets",
+                &attrs(errors, controls),
+                std::slice::from_ref(&texts),
+            )?;
             Ok::<_, Error>((
                 out[0].as_slice::<i64>()?.to_vec(),
                 out[1].as_slice::<i32>()?.to_vec(),
@@ -255,7 +270,10 @@ mod tests {
         assert_eq!(run("ignore", false).unwrap(), ignored);
         assert!(run("strict", false).is_err());
 
-        let attrs = [("output_encoding", AttrValue::string("UTF-16-BE")), ("errors", AttrValue::string("ignore"))];
+        let attrs = [
+            ("output_encoding", AttrValue::string("UTF-16-BE")),
+            ("errors", AttrValue::string("ignore")),
+        ];
         let inputs = [tensor(&[3], &[0x61, -1, 0x1_f600]), tensor(&[3], &[0i64, 1, 3])];
         let out = run_op(&registry, "UnicodeEncode", &attrs, &inputs).unwrap();
         let expected = [TString::from(&b"\0a"[..]), TString::from(&b"\xd8\x3d\xde\x00"[..])];

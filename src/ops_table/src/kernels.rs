@@ -55,8 +55,7 @@ pub(crate) fn register(r: &mut Registry) {
     });
     // `LookupTableExport(table_handle) -> keys: Tkeys, values: Tvalues`.
     r.ops(["LookupTableExport", "LookupTableExportV2"], |op| {
-        op.shape(shapes::export)
-            .cpu(|init| table_kernel(init, |table, _, ctx| table.export(ctx)));
+        op.shape(shapes::export).cpu(|init| table_kernel(init, |table, _, ctx| table.export(ctx)));
     });
     // `InitializeTable(table_handle, keys: Tkey, values: Tval)`, of a table that is filled once.
     r.ops(["InitializeTable", "InitializeTableV2"], |op| {
@@ -65,7 +64,11 @@ pub(crate) fn register(r: &mut Registry) {
                 table.check_fillable()?;
                 signature.check(&[table.key.dtype, table.value.dtype], &[])?;
                 let (keys, values) = (ctx.input(1)?, ctx.input(2)?);
-                require!(keys.rank() == 1, "Keys must be a vector, but received shape{}", keys.shape());
+                require!(
+                    keys.rank() == 1,
+                    "Keys must be a vector, but received shape{}",
+                    keys.shape()
+                );
                 require!(
                     values.rank() == 1,
                     "Values must be a vector, but received shape{}",

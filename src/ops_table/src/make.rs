@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tfcore_base::{DType, Result, invalid, require};
 use tfcore_framework::named::{ResourceName, anonymous_handle, handle_kernel_of};
-use tfcore_framework::{InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns};
+use tfcore_framework::{
+    InferenceContext, Kernel, KernelInit, OpContext, Registry, kernel, shape_fns,
+};
 use tfcore_tensor::{PartialShape, Shape, Tensor};
 
 use crate::column::Column;
@@ -120,7 +122,9 @@ impl Maker {
     /// The shape of a value.
     fn shape(&self) -> Result<Shape> {
         let shown = &self.value_shape;
-        let shape = shown.to_shape().ok_or_else(|| invalid!("Default value must be a vector, got shape {shown}"))?;
+        let shape = shown
+            .to_shape()
+            .ok_or_else(|| invalid!("Default value must be a vector, got shape {shown}"))?;
         match self.kind {
             Kind::Tensors => {
                 require!(shape.rank() == 1, "Default value must be a vector, got shape {shape}");

@@ -1,7 +1,9 @@
 //! `Table`: the resource behind a table's handle.
 
 use parking_lot::{RwLock, RwLockReadGuard};
-use tfcore_base::{DType, Result, aborted, failed_precondition, invalid, require, unimplemented_error};
+use tfcore_base::{
+    DType, Result, aborted, failed_precondition, invalid, require, unimplemented_error,
+};
 use tfcore_framework::named::NamedResource;
 use tfcore_framework::{OpContext, Resource, for_each_part, summarize_values};
 use tfcore_tensor::{ElemsMut, Shape, Tensor};
@@ -90,7 +92,10 @@ impl Table {
     fn outer(&self, keys: &Shape) -> Result<Vec<i64>> {
         let outer = keys.dims().strip_suffix(self.key.shape.dims());
         outer.map(<[i64]>::to_vec).ok_or_else(|| {
-            invalid!("Input key shape {keys} must end with the table's key shape {}", self.key.shape)
+            invalid!(
+                "Input key shape {keys} must end with the table's key shape {}",
+                self.key.shape
+            )
         })
     }
 
@@ -239,9 +244,9 @@ impl Table {
         if state.is_ready {
             return match state.keys.len() == keys.count() {
                 true => Ok(()),
-                false => Err(failed_precondition!(
-                    "Table was already initialized with different data."
-                )),
+                false => {
+                    Err(failed_precondition!("Table was already initialized with different data."))
+                }
             };
         }
         let rows = state.keys.insert(keys.elems(), &mut *state.values)?;

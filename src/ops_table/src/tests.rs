@@ -17,7 +17,12 @@ impl Ops {
         Ops { registry: registry_of(crate::register), step: step() }
     }
 
-    fn run(&self, op: &str, attrs: &[(&str, AttrValue)], inputs: &[&Tensor]) -> Result<Vec<Tensor>> {
+    fn run(
+        &self,
+        op: &str,
+        attrs: &[(&str, AttrValue)],
+        inputs: &[&Tensor],
+    ) -> Result<Vec<Tensor>> {
         let inputs = inputs.iter().map(|&input| input.clone()).collect();
         run_op_in(&self.step, &self.registry, op, attrs, inputs)
     }
@@ -49,7 +54,8 @@ fn a_table_is_filled_once() {
     let both = |names| types(names, DType::STRING, DType::INT64);
     let table = ops.run("AnonymousHashTable", &both(MADE), &[]).unwrap().remove(0);
     let default = Tensor::scalar(-1i64);
-    let find = |keys: &Tensor| ops.run("LookupTableFindV2", &both(INOUT), &[&table, keys, &default]);
+    let find =
+        |keys: &Tensor| ops.run("LookupTableFindV2", &both(INOUT), &[&table, keys, &default]);
     assert_eq!(find(&texts(&["a"])).unwrap_err().message(), "Table not initialized.");
     let fill = |keys: &[&str], values: &[i64]| {
         let attrs = both(["Tkey", "Tval"]);
@@ -83,10 +89,17 @@ fn tables_of_vectors_change() {
     let table = ops.run("AnonymousMutableHashTableOfTensors", &attrs, &[]).unwrap().remove(0);
     let rows = tensor(&[2, 2], &[1i64, 2, 3, 4]);
     ops.run("LookupTableInsertV2", &both(INOUT), &[&table, &longs(&[7, 8]), &rows]).unwrap();
-    ops.run("LookupTableRemoveV2", &[("Tin", AttrValue::Type(DType::INT64))], &[&table, &longs(&[7, 9])]).unwrap();
+    ops.run(
+        "LookupTableRemoveV2",
+        &[("Tin", AttrValue::Type(DType::INT64))],
+        &[&table, &longs(&[7, 9])],
+    )
+    .unwrap();
     let row = tensor(&[1, 2], &[5i64, 6]);
     ops.run("LookupTableInsertV2", &both(INOUT), &[&table, &longs(&[9]), &row]).unwrap();
-    let find = |default: &Tensor| ops.run("LookupTableFindV2", &both(INOUT), &[&table, &longs(&[7, 8, 9]), default]);
+    let find = |default: &Tensor| {
+        ops.run("LookupTableFindV2", &both(INOUT), &[&table, &longs(&[7, 8, 9]), default])
+    };
     let found = find(&longs(&[0, -1])).unwrap();
     assert_eq!(found[0].as_slice::<i64>().unwrap(), [0, -1, 3, 4, 5, 6]);
     let found = find(&tensor(&[3, 2], &[10i64, 11, 12, 13, 14, 15])).unwrap();
@@ -107,22 +120,39 @@ fn buckets_are_seen() {
     let mut attrs = both(MADE).to_vec();
     attrs.push(("initial_num_buckets", AttrValue::Int(4)));
     let (empty, deleted) = (Tensor::scalar(-1i64), Tensor::scalar(-2i64));
-    let table = ops.run("AnonymousMutableDenseHashTable", &attrs, &[&empty, &deleted]).unwrap().remove(0);
+    let table =
+        ops.run("AnonymousMutableDenseHashTable", &attrs, &[&empty, &deleted]).unwrap().remove(0);
     let insert = |keys: &[i64], values: &[i64]| {
         ops.message("LookupTableInsertV2", &both(INOUT), &[&table, &longs(keys), &longs(values)])
     };
     let keys = || {
-        let exported = ops.run("LookupTableExportV2", &both(["Tkeys", "Tvalues"]), &[&table]).unwrap();
+        let exported =
+            ops.run("LookupTableExportV2", &both(["Tkeys", "Tvalues"]), &[&table]).unwrap();
         assert_eq!(exported[0].shape(), exported[1].shape());
         exported[0].as_slice::<i64>().unwrap().to_vec()
     };
     assert_eq!(insert(&[5, 1], &[50, 10]), "none");
     assert_eq!(keys(), [-1, 5, 1, -1]);
     assert_eq!(insert(&[9, 3], &[90, 30]), "none");
-    assert_eq!(keys(), [-1, 9, 1, 3, -1, 5, -1, -1].map(|key| if key == 9 { 1 } else if key == 1 { 9 } else { key }));
-    ops.run("LookupTableRemoveV2", &[("Tin", AttrValue::Type(DType::INT64))], &[&table, &longs(&[1])]).unwrap();
+    assert_eq!(
+        keys(),
+        [-1, 9, 1, 3, -1, 5, -1, -1].map(|key| if key == 9 {
+            1
+        } else if key == 1 {
+            9
+        } else {
+            key
+        })
+    );
+    ops.run(
+        "LookupTableRemoveV2",
+        &[("Tin", AttrValue::Type(DType::INT64))],
+        &[&table, &longs(&[1])],
+    )
+    .unwrap();
     assert_eq!(keys(), [-1, -2, 9, 3, -1, 5, -1, -1]);
     assert_eq!(insert(&[-1], &[0]), "Using the empty_key as a table key is not allowed");
-    let found = ops.run("LookupTableFindV2", &both(INOUT), &[&table, &longs(&[9, 1, 5]), &empty]).unwrap();
+    let found =
+        ops.run("LookupTableFindV2", &both(INOUT), &[&table, &longs(&[9, 1, 5]), &empty]).unwrap();
     assert_eq!(found[0].as_slice::<i64>().unwrap(), [90, -1, 50]);
 }
