@@ -381,10 +381,10 @@ impl Options {
 /// The shape of a product.
 fn multiplied(a: &PartialShape, b: &PartialShape, options: Options) -> Result<PartialShape> {
     let (a, b) = (at_most_3(a)?, at_most_3(b)?);
-    let (Some(rank), Some(_)) = (a.rank(), b.rank()) else {
+    let Some(rank) = a.rank().or(b.rank()) else {
         return Ok(PartialShape::unknown());
     };
-    let b = shape_ops::with_rank(&b, rank)?;
+    let (a, b) = (shape_ops::with_rank(&a, rank)?, shape_ops::with_rank(&b, rank)?);
     let (a, b) = (swap(&a, options.transpose[0]), swap(&b, options.transpose[1]));
     shape_ops::merge_dims(a.dim(rank - 1), b.dim(rank - 2))?;
     let batch = if rank == 3 { Some(shape_ops::merge_dims(a.dim(0), b.dim(0))?) } else { None };
