@@ -147,7 +147,7 @@ pub fn concatenated(head: u64, tail: u64) -> u64 {
 
 /// MurmurHash64A with the seed that TensorFlow gives it.
 pub fn murmur64(s: &[u8]) -> u64 {
-    let mut h = W(0xDECA_FCAF_FE) ^ (W(s.len() as u64) * MURMUR);
+    let mut h = W(0x00DE_CAFC_AFFE) ^ (W(s.len() as u64) * MURMUR);
     let (words, rest) = s.as_chunks::<8>();
     for word in words {
         let mut k = W(u64::from_le_bytes(*word)) * MURMUR;

@@ -140,7 +140,7 @@ impl Csv {
                 while !ends(at) {
                     let byte = record[at];
                     require!(
-                        !(self.quotes && byte == b'"') && !matches!(byte, b'\n' | b'\r'),
+                        !(matches!(byte, b'\n' | b'\r') || self.quotes && byte == b'"'),
                         "Unquoted fields cannot have quotes/CRLFs inside"
                     );
                     field.push(byte);

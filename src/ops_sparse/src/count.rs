@@ -15,7 +15,10 @@ pub(crate) fn register(r: &mut Registry) {
     // row of the values.
     r.op("DenseCountSparseOutput")
         .shape(|ctx| {
-            let rank = ctx.input(0).rank().map_or_else(Dim::fresh, |rank| Dim::new(rank as i64));
+            // Weights that may be there have the shape of the values.
+            let weights = Some(ctx.input(1)).filter(|weights| weights.count() != Some(0));
+            let rank = ctx.input(0).rank().or_else(|| weights.and_then(|weights| weights.rank()));
+            let rank = rank.map_or_else(Dim::fresh, |rank| Dim::new(rank as i64));
             set_counts(ctx, rank);
             Ok(())
         })

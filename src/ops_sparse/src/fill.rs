@@ -22,10 +22,10 @@ pub(crate) fn register(r: &mut Registry) {
 fn sparse_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     let indices = shape_ops::with_rank(ctx.input(0), 2)?;
     let values = shape_ops::with_rank(ctx.input(1), 1)?;
-    shape_ops::with_rank(ctx.input(2), 1)?;
+    let shape = shape_ops::with_rank(ctx.input(2), 1)?;
     shape_ops::with_rank(ctx.input(3), 0)?;
     let count = shape_ops::merge_dims(indices.dim(0), values.dim(0))?;
-    let rank = indices.dim(1);
+    let rank = shape.dim(0);
     let dense = ctx.operand_shape(2)?;
     ctx.set_output(0, PartialShape::matrix(Dim::fresh(), rank));
     ctx.set_output(1, PartialShape::vector(Dim::fresh()));

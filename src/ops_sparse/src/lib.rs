@@ -4,6 +4,7 @@
 mod arithmetic;
 mod coo;
 mod count;
+mod csr;
 mod fill;
 mod matmul;
 mod moves;
@@ -22,6 +23,7 @@ use tfcore_framework::Registry;
 pub fn register(r: &mut Registry) {
     arithmetic::register(r);
     count::register(r);
+    csr::register(r);
     fill::register(r);
     matmul::register(r);
     moves::register(r);

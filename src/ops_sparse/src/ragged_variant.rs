@@ -140,7 +140,7 @@ fn from_variant_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     Ok(())
 }
 
-fn components<'t>(encoded: &'t Tensor) -> Result<Vec<&'t Ragged>> {
+fn components(encoded: &Tensor) -> Result<Vec<&Ragged>> {
     let all = encoded.as_slice::<Variant>()?.iter().enumerate().map(|(at, variant)| {
         variant.get::<Ragged>().ok_or_else(|| {
             invalid!(

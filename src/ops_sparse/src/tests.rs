@@ -184,3 +184,65 @@ fn counts() {
     ];
     assert_eq!(values(&run("SparseBincount", &attrs, &inputs).unwrap()[0]), [0.0, 3.0, 0.0, 0.0]);
 }
+
+#[test]
+fn matrices_by_rows() {
+    let attrs = [FLOATS];
+    let entries = [pairs(&[[1, 0], [0, 2], [1, 2]]), floats(&[3], &[4.0, 3.0, 5.0]), longs(&[2, 3])];
+    let csr = run("SparseTensorToCSRSparseMatrix", &attrs, &entries).unwrap().remove(0);
+    let of_type = [("type", AttrValue::Type(DType::FLOAT))];
+    let dense = |csr: &Tensor| {
+        values(&run("CSRSparseMatrixToDense", &of_type, std::slice::from_ref(csr)).unwrap()[0])
+    };
+    assert_eq!(dense(&csr), [0.0, 0.0, 3.0, 4.0, 0.0, 5.0]);
+    let parts =
+        run("CSRSparseMatrixComponents", &of_type, &[csr.clone(), Tensor::scalar(0i32)]).unwrap();
+    assert_eq!(parts[0].as_slice::<i32>().unwrap(), [0, 1, 3]);
+    assert_eq!(parts[1].as_slice::<i32>().unwrap(), [2, 0, 2]);
+    let transposed =
+        run("SparseMatrixTranspose", &of_type, std::slice::from_ref(&csr)).unwrap().remove(0);
+    assert_eq!(dense(&transposed), [0.0, 4.0, 0.0, 0.0, 3.0, 5.0]);
+    let right = floats(&[3, 1], &[1.0, 10.0, 100.0]);
+    let product = run("SparseMatrixMatMul", &attrs, &[csr.clone(), right]).unwrap();
+    assert_eq!(values(&product[0]), [300.0, 504.0]);
+    let both = [csr.clone(), transposed];
+    let square = run("SparseMatrixSparseMatMul", &of_type, &both).unwrap().remove(0);
+    assert_eq!(dense(&square), [9.0, 15.0, 15.0, 41.0]);
+    let nnz = run("SparseMatrixNNZ", &[], &[csr]).unwrap();
+    assert_eq!(nnz[0].scalar_value::<i32>().unwrap(), 3);
+}
+
+#[test]
+fn sparse_tensors_in_strings_and_variants() {
+    let entries = [pairs(&[[2, 1], [0, 0]]), floats(&[2], &[1.0, 2.0]), longs(&[3, 2])];
+    for out_type in [DType::STRING, DType::VARIANT] {
+        let attrs = [FLOATS, ("out_type", AttrValue::Type(out_type))];
+        let many = run("SerializeManySparse", &attrs, &entries).unwrap();
+        assert_eq!(many[0].shape().dims(), [3, 3]);
+        let attrs = [("dtype", AttrValue::Type(DType::FLOAT)), ("Tserialized", AttrValue::Type(out_type))];
+        let out = run("DeserializeSparse", &attrs, &many).unwrap();
+        assert_eq!((long_values(&out[0]), values(&out[1])), (vec![0, 0, 2, 1], vec![2.0, 1.0]));
+        assert_eq!(long_values(&out[2]), [3, 2]);
+    }
+}
+
+#[test]
+fn ragged_tensors_in_variants() {
+    let attrs = [
+        ("Tvalues", AttrValue::Type(DType::FLOAT)),
+        ("RAGGED_RANK", AttrValue::Int(1)),
+        ("batched_input", AttrValue::Bool(true)),
+        ("input_ragged_rank", AttrValue::Int(0)),
+        ("output_ragged_rank", AttrValue::Int(1)),
+    ];
+    let splits = longs(&[0, 2, 2, 3]);
+    let inputs = [splits.clone(), floats(&[3], &[1.0, 2.0, 3.0])];
+    let encoded = run("RaggedTensorToVariant", &attrs, &inputs).unwrap();
+    assert_eq!(encoded[0].shape().dims(), [3]);
+    let out = run("RaggedTensorFromVariant", &attrs, &encoded).unwrap();
+    assert_eq!((long_values(&out[0]), values(&out[1])), (vec![0, 2, 2, 3], vec![1.0, 2.0, 3.0]));
+    let shape = tensor(&[1], &[3i32]);
+    let inputs = [encoded[0].clone(), splits, shape];
+    let grad = run("RaggedTensorToVariantGradient", &attrs, &inputs).unwrap();
+    assert_eq!(values(&grad[0]), [1.0, 2.0, 3.0]);
+}
