@@ -88,6 +88,10 @@ fn batch(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
 }
 
 impl Rule for Batch {
+    fn batch_size(&self) -> Option<i64> {
+        i64::try_from(self.size).ok()
+    }
+
     fn cardinality(&self) -> i64 {
         batched(self.input.cardinality(), self.size as i64, self.drop_remainder)
     }
@@ -166,6 +170,10 @@ fn padded_batch(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
 }
 
 impl Rule for PaddedBatch {
+    fn batch_size(&self) -> Option<i64> {
+        self.batch.batch_size()
+    }
+
     fn cardinality(&self) -> i64 {
         self.batch.cardinality()
     }
@@ -198,12 +206,16 @@ fn dense_to_sparse(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
         input.dtypes.len() == 1,
         "DenseToSparseDataset only supports inputs with a single component."
     );
+    if let Some(size) = row.iter().find(|&&size| size < -1) {
+        return Err(invalid!("Dimension {size} must be >= -1"));
+    }
     let shape = PartialShape::from_i64s(&row)?;
     require!(
         input.shapes[0].rank().is_none_or(|rank| rank == row.len()),
-        "DenseToSparseDataset expects a row shape that is compatible with the input: {shape} and {}",
+        "Input element had shape ({}) that is incompatible with the row shape ({shape}).",
         input.shapes[0]
     );
+    args.dtypes = Some(vec![tfcore_base::DType::VARIANT]);
     Ok(Arc::new(DenseToSparse { input, size, row }))
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn register(r: &mut Registry) {
     // `MultiDeviceIterator() -> handle: resource`, for attr `devices`.
     r.op("MultiDeviceIterator").shape(handle_shape).cpu(named);
     for (name, life) in [
-        ("AnonymousMultiDeviceIterator", Life::Deleter),
+        ("AnonymousMultiDeviceIterator", Life::Handles),
         ("AnonymousMultiDeviceIteratorV3", Life::Handles),
     ] {
         r.op(name).shape(handle_shape).cpu(move |init| {

@@ -213,10 +213,6 @@ fn tf_records(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
                 invalid!("`byte_offsets` must be greater than or equal to 0")
             })?);
         }
-        require!(
-            offsets.is_empty() || offsets.len() == names.len(),
-            "`byte_offsets` must have the same size as `filenames`"
-        );
     }
     Ok(Arc::new(TfRecords { names, compression, offsets }))
 }
@@ -433,10 +429,11 @@ impl Rule for MatchingFiles {
                 let mut names: Vec<Vec<u8>> = Vec::new();
                 for pattern in &self.0 {
                     let matching = ctx.files.matching(pattern)?;
-                    names.extend(matching.into_iter().map(|name| name.as_os_str().as_bytes().to_vec()));
+                    let bytes = |name: PathBuf| name.as_os_str().as_bytes().to_vec();
+                    let mut matching: Vec<Vec<u8>> = matching.into_iter().map(bytes).collect();
+                    matching.sort();
+                    names.extend(matching);
                 }
-                names.sort();
-                names.dedup();
                 if names.is_empty() {
                     return Err(not_found!("Don't find any matched files"));
                 }
