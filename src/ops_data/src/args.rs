@@ -28,7 +28,14 @@ pub(crate) struct Node {
 
 impl<F: Fn(&mut Args<'_, '_>) -> Result<()> + Send + Sync> Kernel for DataKernel<F> {
     fn compute(&self, ctx: &mut OpContext<'_>) -> Result<()> {
-        (self.run)(&mut Args { node: &self.node, ctx, inputs: Vec::new(), options: Vec::new(), shapes: None, dtypes: None })
+        (self.run)(&mut Args {
+            node: &self.node,
+            ctx,
+            inputs: Vec::new(),
+            options: Vec::new(),
+            shapes: None,
+            dtypes: None,
+        })
     }
 
     fn form(&self) -> KernelForm<'_> {
@@ -48,7 +55,8 @@ where
 /// A kernel whose output is a dataset.
 pub(crate) fn dataset_kernel(init: &KernelInit<'_>, build: Build) -> Result<Box<dyn Kernel>> {
     kernel(init, move |args| {
-        let has_elements = |tensor: &&Tensor| tensor.dtype().is_plain() || tensor.dtype() == DType::STRING;
+        let has_elements =
+            |tensor: &&Tensor| tensor.dtype().is_plain() || tensor.dtype() == DType::STRING;
         let tensors = (0..args.ctx.num_inputs()).filter_map(|index| args.ctx.input(index).ok());
         let source = (args.node.attrs.clone(), tensors.filter(has_elements).cloned().collect());
         let rule = build(args)?;
@@ -194,10 +202,7 @@ impl Args<'_, '_> {
     }
 
     /// The dtypes and shapes of the dataset's components.
-    pub(crate) fn signature(
-        &self,
-        inputs: &[Handle],
-    ) -> Result<(Vec<DType>, Vec<PartialShape>)> {
+    pub(crate) fn signature(&self, inputs: &[Handle]) -> Result<(Vec<DType>, Vec<PartialShape>)> {
         let attrs = self.attrs();
         let shapes = match attrs.contains("output_shapes") {
             true => attrs.shapes("output_shapes")?.to_vec(),
@@ -258,10 +263,9 @@ impl Captured {
         preserve_cardinality: bool,
     ) -> Result<Option<Element>> {
         match self.call(ctx, args) {
-            Err(error) if error.code() == Code::OutOfRange && preserve_cardinality => Err(invalid!(
-                "Function invocation produced OutOfRangeError: {}",
-                error.message()
-            )),
+            Err(error) if error.code() == Code::OutOfRange && preserve_cardinality => {
+                Err(invalid!("Function invocation produced OutOfRangeError: {}", error.message()))
+            }
             Err(error) if error.code() == Code::OutOfRange => Ok(None),
             result => result.map(Some),
         }
@@ -294,18 +298,31 @@ impl Captured {
             [tensor] if tensor.dtype() == DType::VARIANT && tensor.rank() == 0 => {
                 dataset::from_tensor(tensor)
             }
-            _ => Err(invalid!(
-                "Function must return a single scalar of dtype DT_VARIANT."
-            )),
+            _ => Err(invalid!("Function must return a single scalar of dtype DT_VARIANT.")),
         }
     }
 }
 
 /// Arguments that shape functions require to be scalars.
 const SCALARS: [&str; 18] = [
-    "count", "batch_size", "drop_remainder", "buffer_size", "seed", "seed2", "start", "stop", "step",
-    "num_shards", "filename", "compression_type", "header_bytes", "record_bytes", "footer_bytes",
-    "reshuffle", "cardinality", "rate",
+    "count",
+    "batch_size",
+    "drop_remainder",
+    "buffer_size",
+    "seed",
+    "seed2",
+    "start",
+    "stop",
+    "step",
+    "num_shards",
+    "filename",
+    "compression_type",
+    "header_bytes",
+    "record_bytes",
+    "footer_bytes",
+    "reshuffle",
+    "cardinality",
+    "rate",
 ];
 
 /// The shape function of ops that make a dataset or another handle: scalars.
@@ -345,11 +362,10 @@ pub(crate) fn components_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 /// `Internal` if they are not as many as the outputs.
 pub(crate) fn set_components(ctx: &mut OpContext<'_>, element: Element) -> Result<()> {
     if element.len() != ctx.num_outputs() {
-        return Err(internal!(
-            "{} components for {} outputs",
-            element.len(),
-            ctx.num_outputs()
-        ));
+        return Err(internal!("{} components for {} outputs", element.len(), ctx.num_outputs()));
     }
-    element.into_iter().enumerate().try_for_each(|(index, tensor)| ctx.try_set_output(index, tensor))
+    element
+        .into_iter()
+        .enumerate()
+        .try_for_each(|(index, tensor)| ctx.try_set_output(index, tensor))
 }

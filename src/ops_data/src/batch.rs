@@ -8,10 +8,10 @@ use tfcore_framework::Registry;
 use tfcore_tensor::{PartialShape, Shape, Tensor};
 
 use crate::args::{Args, Build, dataset_kernel, handle_shape};
+use crate::compress::tensor_variant;
 use crate::dataset::{
     Dataset, Element, Elements, Handle, Iter, IterContext, Rule, UNKNOWN, batched, only,
 };
-use crate::compress::tensor_variant;
 use crate::rows::{padded, rows, stacked, variants};
 
 pub(crate) fn register(r: &mut Registry) {
@@ -164,7 +164,8 @@ fn padded_batch(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
         );
     }
     let batch_dim = if drop_remainder { size as i64 } else { -1 };
-    let known = shapes.iter().map(|dims| PartialShape::from_i64s(&[&[batch_dim], &dims[..]].concat()));
+    let known =
+        shapes.iter().map(|dims| PartialShape::from_i64s(&[&[batch_dim], &dims[..]].concat()));
     args.shapes = Some(known.collect::<Result<_>>()?);
     Ok(Arc::new(PaddedBatch { batch: Batch { input, size, drop_remainder }, shapes, padding }))
 }
@@ -287,8 +288,6 @@ impl DenseToSparse {
     }
 }
 
-
-
 /// Which elements make a window.
 #[derive(Clone, Copy)]
 struct Windows {
@@ -314,7 +313,10 @@ impl Windows {
     }
 
     /// The elements of one window after the other.
-    fn of(self, mut input: Iter) -> impl FnMut(&IterContext) -> Result<Option<Vec<Element>>> + Send {
+    fn of(
+        self,
+        mut input: Iter,
+    ) -> impl FnMut(&IterContext) -> Result<Option<Vec<Element>>> + Send {
         let mut buffer: VecDeque<Element> = VecDeque::new();
         let (mut to_skip, mut ended) = (0, false);
         move |ctx| {
@@ -389,7 +391,7 @@ fn sliding_window(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
     let size: i64 = args.scalar("window_size")?;
     require!(size > 0, "Window size must be greater than zero.");
     let shift: i64 = args.scalar("window_shift")?;
-    require!(shift > 0, "window_shift must be greater than zero.");
+    require!(shift > 0, "Window shift must be greater than zero.");
     let stride: i64 = args.scalar("window_stride")?;
     require!(stride > 0, "window_stride must be greater than zero.");
     let drop_remainder = args.attrs().bool("drop_remainder").unwrap_or(true);
@@ -464,7 +466,11 @@ impl Rule for Rebatch {
             let start = part.saturating_mul(size).min(count);
             let end = (start + size).min(count);
             part = (part + 1) % self.parts;
-            batch.iter().map(|component| rows(component, start, end)).collect::<Result<_>>().map(Some)
+            batch
+                .iter()
+                .map(|component| rows(component, start, end))
+                .collect::<Result<_>>()
+                .map(Some)
         })
     }
 }
@@ -557,4 +563,3 @@ fn joined(parts: &[Element]) -> Result<Element> {
         })
         .collect()
 }
-

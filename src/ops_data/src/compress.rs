@@ -25,7 +25,8 @@ pub(crate) fn register(r: &mut Registry) {
         kernel(init, |args| {
             let variant: Variant = args.scalar("compressed")?;
             let value = variant.get::<Compressed>();
-            let element = value.ok_or_else(|| invalid!("Tensor must be a compressed element"))?.element()?;
+            let element =
+                value.ok_or_else(|| invalid!("Tensor must be a compressed element"))?.element()?;
             check_components(args, &element)?;
             set_components(args.ctx, element)
         })
@@ -48,7 +49,8 @@ impl Compressed {
     fn element(&self) -> Result<Vec<Tensor>> {
         let uncompress = |bytes: &Vec<u8>| {
             let message = snap::raw::Decoder::new().decompress_vec(bytes);
-            let message = message.map_err(|error| data_loss!("Could not perform snappy decompression: {error}"))?;
+            let message = message
+                .map_err(|error| data_loss!("Could not perform snappy decompression: {error}"))?;
             let proto = TensorProto::decode(&message[..])
                 .map_err(|_| data_loss!("Could not parse the compressed component"))?;
             tensor_from_proto(&proto)

@@ -89,10 +89,7 @@ fn columns(args: &Args<'_, '_>, name: &str) -> Result<Vec<i64>> {
 }
 
 fn check_columns(columns: &[i64], name: &str) -> Result<()> {
-    require!(
-        columns.is_sorted_by(|a, b| a < b),
-        "{name} should be strictly increasing indices"
-    );
+    require!(columns.is_sorted_by(|a, b| a < b), "{name} should be strictly increasing indices");
     require!(
         columns.first().is_none_or(|&first| first >= 0),
         "{name} should be non-negative indices"
@@ -238,21 +235,16 @@ impl Csv {
     /// Output `index` of the text.
     fn value(&self, index: usize, text: &[u8]) -> Result<Tensor> {
         let Some(&dtype) = self.dtypes.get(index) else {
-            return Err(invalid!(
-                "Expect {} fields but have more in record",
-                self.dtypes.len()
-            ));
+            return Err(invalid!("Expect {} fields but have more in record", self.dtypes.len()));
         };
         if text.is_empty() || text == self.missing {
             let default = &self.defaults[index];
-            require!(
-                default.count() == 1,
-                "Field {index} is required but missing in record!"
-            );
+            require!(default.count() == 1, "Field {index} is required but missing in record!");
             return default.clone().with_shape(tfcore_tensor::Shape::scalar());
         }
         let shown = || String::from_utf8_lossy(text).into_owned();
-        let wrong = |kind: &str| invalid!("Field {index} in record is not a valid {kind}: {}", shown());
+        let wrong =
+            |kind: &str| invalid!("Field {index} in record is not a valid {kind}: {}", shown());
         let number = std::str::from_utf8(text).unwrap_or("").trim_matches([' ', '\t', '\n', '\r']);
         Ok(match dtype {
             DType::STRING => Tensor::scalar(TString::from(text)),
@@ -323,7 +315,13 @@ mod tests {
         let row = |first: &str, second: &str| Ok(vec![first.to_string(), second.to_string()]);
         assert_eq!(
             rows("1,a\r\n 2 ,\"b,\"\"c\"\"\n\"\n3,\n4,NA\r5,e"),
-            [row("1", "a"), row("2", "b,\"c\"\n"), row("3", "none"), row("4", "none"), row("5", "e")]
+            [
+                row("1", "a"),
+                row("2", "b,\"c\"\n"),
+                row("3", "none"),
+                row("4", "none"),
+                row("5", "e")
+            ]
         );
         assert_eq!(rows(""), []);
     }
@@ -331,7 +329,8 @@ mod tests {
     #[test]
     fn wrong_rows_are_errors_and_the_next_row_is_read() {
         let all = rows("x,a\n,b\n1,c\"\n2,\"d\"e\",f\n3,\"g");
-        let messages: Vec<&str> = all.iter().map(|row| row.as_ref().unwrap_err().as_str()).collect();
+        let messages: Vec<&str> =
+            all.iter().map(|row| row.as_ref().unwrap_err().as_str()).collect();
         assert_eq!(
             messages,
             [

@@ -80,7 +80,9 @@ fn to_records(args: &mut Args<'_, '_>) -> Result<()> {
     let ctx = args.iter_context();
     let name = args.text("filename")?;
     let name = PathBuf::from(std::ffi::OsStr::from_bytes(&name));
-    let compression = Compression::named(&args.text("compression_type")?)?;
+    // The reference writes what it does not know how to pack as it is.
+    let compression = Compression::named(&args.text("compression_type")?);
+    let compression = compression.unwrap_or(Compression::None);
     let dataset = args.dataset("input_dataset")?;
     require!(
         dataset.dtypes == [DType::STRING],

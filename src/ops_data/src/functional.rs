@@ -118,9 +118,8 @@ struct MapAndBatch {
 }
 
 fn map_and_batch(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
-    let size = batch_size(args).map_err(|error| {
-        error.with_message("batch_size must be greater than zero.".to_string())
-    })?;
+    let size = batch_size(args)
+        .map_err(|error| error.with_message("batch_size must be greater than zero.".to_string()))?;
     let calls = args.parallelism("num_parallel_calls")?;
     let drop_remainder = args.scalar("drop_remainder")?;
     let function = args.function("f", "other_arguments")?;
@@ -194,7 +193,8 @@ impl Rule for ParallelFilter {
         let input = self.filter.input.iterate(ctx)?;
         let (calls, in_order) = (self.calls, self.in_order);
         let work: Work<Option<Element>> = Arc::new(move |ctx, element| {
-            let is_in: bool = self.filter.predicate.scalar(ctx, element.clone(), self.filter.must)?;
+            let is_in: bool =
+                self.filter.predicate.scalar(ctx, element.clone(), self.filter.must)?;
             Ok(Some(is_in.then_some(element)))
         });
         let mut background = Background::new(input, work, calls, calls, in_order);

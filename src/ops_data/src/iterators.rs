@@ -261,12 +261,14 @@ fn named(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
     kernel(init, move |args| {
         let signature = args.signature(&[])?;
         let (dtypes, shapes) = signature.clone();
-        let made = args.ctx.resources().get_or_create(&container, IteratorResource::TYPE, &name, || {
-            Ok(IteratorResource::new(signature))
-        })?;
+        let made = args.ctx.resources().get_or_create(
+            &container,
+            IteratorResource::TYPE,
+            &name,
+            || Ok(IteratorResource::new(signature)),
+        )?;
         check_signature(&dtypes, &shapes, &made.dtypes, &made.shapes)?;
-        let handle =
-            resources::handle(args.ctx, &container, &name, IteratorResource::TYPE, None);
+        let handle = resources::handle(args.ctx, &container, &name, IteratorResource::TYPE, None);
         args.ctx.set_output(0, handle);
         Ok(())
     })
@@ -369,7 +371,8 @@ fn from_string_handle_kernel(args: &mut Args<'_, '_>) -> Result<()> {
     let key = from_string_handle(args)?;
     let iterator = find_key::<IteratorResource>(args.ctx, &key)?;
     let (dtypes, shapes) = args.signature(&[])?;
-    if !dtypes.is_empty() && args.attrs().dtypes("output_types").is_ok_and(|list| !list.is_empty()) {
+    if !dtypes.is_empty() && args.attrs().dtypes("output_types").is_ok_and(|list| !list.is_empty())
+    {
         let compared = !args.attrs().shapes("output_shapes")?.is_empty();
         let none: (&[PartialShape], &[PartialShape]) = (&[], &[]);
         let (expected, got) = if compared { (&shapes[..], &iterator.shapes[..]) } else { none };

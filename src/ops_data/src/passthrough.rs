@@ -165,7 +165,9 @@ fn auto_shard(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
     let dataset = crate::dataset::from_tensor(args.tensor("input_dataset")?)?;
     let of_files = reads_files(&dataset);
     if policy == FILE && !of_files {
-        return Err(tfcore_base::not_found!("Did not find a shardable source, walked to a node which is not a dataset"));
+        return Err(tfcore_base::not_found!(
+            "Did not find a shardable source, walked to a node which is not a dataset"
+        ));
     }
     if of_files && policy <= FILE && workers > 1 {
         return Err(tfcore_base::unimplemented_error!(
@@ -285,7 +287,8 @@ impl Rule for AssertPrev {
                 ));
             }
             let found = at.as_ref().map_or("", |dataset| &dataset.name);
-            let name = expected.trim().strip_prefix("name: \"").and_then(|rest| rest.strip_suffix('"'));
+            let name =
+                expected.trim().strip_prefix("name: \"").and_then(|rest| rest.strip_suffix('"'));
             require!(
                 name.is_some_and(|name| transformation(name) == found) && !found.is_empty(),
                 "Failure checking transformations at offset {offset}: Asserted {expected} but encountered {found}."

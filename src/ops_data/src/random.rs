@@ -42,7 +42,8 @@ pub(crate) struct Seeds {
 impl Seeds {
     /// Two zeros stand for seeds of the library's choice.
     pub(crate) fn new(seed: i64, seed2: i64, reseeds: bool) -> Seeds {
-        let seeds = if (seed, seed2) == (0, 0) { (arbitrary(), arbitrary()) } else { (seed, seed2) };
+        let seeds =
+            if (seed, seed2) == (0, 0) { (arbitrary(), arbitrary()) } else { (seed, seed2) };
         Seeds { seeds, stream: reseeds.then(|| Mutex::new(Words::new(seeds))) }
     }
 
@@ -89,7 +90,7 @@ impl resources::Named for Seeds {
 }
 
 /// Keys of the standard library's hash maps are the randomness that is at hand everywhere.
-fn arbitrary() -> i64 {
+pub(crate) fn arbitrary() -> i64 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u8(0);
     hasher.finish() as i64

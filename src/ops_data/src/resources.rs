@@ -1,8 +1,8 @@
 //! Resources of the family: handles by name, anonymous ones, and how ops find what a handle stands for.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tfcore_base::{Result, internal, invalid, not_found};
 use tfcore_framework::{DEFAULT_CONTAINER, OpContext, Resource};

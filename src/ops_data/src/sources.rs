@@ -38,10 +38,7 @@ fn slices(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
     let components = args.tensors("components")?;
     require!(!components.is_empty(), "TensorSliceDataset needs a component");
     for component in &components {
-        require!(
-            component.rank() > 0,
-            "All components must be at least 1-dimensional"
-        );
+        require!(component.rank() > 0, "All components must be at least 1-dimensional");
         require!(
             component.dim(0) == components[0].dim(0),
             "All components must have the same size in the 0th dimension"
@@ -136,10 +133,9 @@ impl Rule for Range {
     fn at(&self, index: u64, _: &IterContext) -> Option<Result<Element>> {
         Some(match index < self.count {
             true => self.element(index),
-            false => Err(tfcore_base::out_of_range!(
-                "Index out of range [0, {}):{index}",
-                self.count
-            )),
+            false => {
+                Err(tfcore_base::out_of_range!("Index out of range [0, {}):{index}", self.count))
+            }
         })
     }
 }

@@ -54,9 +54,9 @@ pub(crate) fn register(r: &mut Registry) {
         r.op(name).shape(handle_shape).cpu(move |init| dataset_kernel(init, build));
     }
     // `AnonymousMemoryCache() -> handle: resource, deleter: variant`.
-    r.op("AnonymousMemoryCache").shape(handle_shape).compute(|ctx| {
-        set_anonymous(ctx, MemoryCache::default(), Life::Handles)
-    });
+    r.op("AnonymousMemoryCache")
+        .shape(handle_shape)
+        .compute(|ctx| set_anonymous(ctx, MemoryCache::default(), Life::Handles));
     r.op("DummyMemoryCache").shape(handle_shape).cpu(|init| dummy(init, MemoryCache::TYPE));
     r.op("DeleteMemoryCache").shape(shape_fns::no_outputs).compute(resources::delete_owned);
 }
@@ -524,9 +524,7 @@ struct Unique(Handle);
 fn unique(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
     let input = args.dataset("input_dataset")?;
     let [dtype] = input.dtypes[..] else {
-        return Err(invalid!(
-            "UniqueDataset only supports inputs with a single component."
-        ));
+        return Err(invalid!("UniqueDataset only supports inputs with a single component."));
     };
     require!(
         [DType::INT32, DType::INT64, DType::STRING].contains(&dtype),
@@ -600,8 +598,9 @@ impl Rule for Directed {
                 let selected: i64 = only(selected)?.scalar_value()?;
                 let count = inputs.len();
                 let index = usize::try_from(selected).ok().filter(|&index| index < count);
-                let index = index
-                    .ok_or_else(|| invalid!("Selector index out of range: {selected} >= {count}"))?;
+                let index = index.ok_or_else(|| {
+                    invalid!("Selector index out of range: {selected} >= {count}")
+                })?;
                 if let Some(input) = &mut inputs[index] {
                     if let Some(element) = input.next(ctx)? {
                         return Ok(Some(element));
