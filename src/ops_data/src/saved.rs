@@ -32,6 +32,8 @@ pub(crate) fn register(r: &mut Registry) {
         ("SnapshotDatasetReader", shard_reader),
         // `SnapshotDatasetV2(input_dataset: variant, path: string, ...) -> handle`, reads what an earlier pass has saved.
         ("SnapshotDatasetV2", snapshot),
+        // `SnapshotDataset(input_dataset: variant, path: string) -> handle`, its older form, without functions.
+        ("SnapshotDataset", old_snapshot),
     ] {
         r.op(name).shape(handle_shape).cpu(move |init| dataset_kernel(init, build));
     }
@@ -103,7 +105,7 @@ struct Save {
 
 fn saving(args: &mut Args<'_, '_>) -> Result<Save> {
     let uses_shards = args.attrs().bool("use_shard_func").unwrap_or(true);
-    let shard = match uses_shards {
+    let shard = match uses_shards && args.attrs().contains("shard_func") {
         true => Some(args.function("shard_func", "shard_func_other_args")?),
         false => None,
     };
@@ -204,6 +206,12 @@ struct Held<T>(Arc<T>);
 impl AsRef<Save> for Held<Save> {
     fn as_ref(&self) -> &Save {
         &self.0
+    }
+}
+
+impl AsRef<Save> for Held<OldSnapshot> {
+    fn as_ref(&self) -> &Save {
+        &self.0.save
     }
 }
 
@@ -404,6 +412,82 @@ impl Rule for Snapshot {
         match Metadata::read(ctx, &self.directory)?.filter(|metadata| metadata.finalized) {
             Some(metadata) => self.reader.iterate(ctx, &self.directory, &metadata),
             None => {
+                let directory = self.directory.clone();
+                writing(Held(self), ctx, directory)
+            }
+        }
+    }
+}
+
+struct OldSnapshot {
+    save: Save,
+    /// The directory of a pipeline like this one.
+    directory: PathBuf,
+    mode: Mode,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Auto,
+    Read,
+    Write,
+    Passthrough,
+}
+
+fn old_snapshot(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
+    let mode = match args.attrs().bytes("mode")? {
+        b"" | b"auto" => Mode::Auto,
+        b"read" => Mode::Read,
+        b"write" => Mode::Write,
+        b"passthrough" => Mode::Passthrough,
+        other => {
+            return Err(invalid!(
+                "mode must be either 'read', 'write', 'passthrough', or 'auto', got {}",
+                String::from_utf8_lossy(other)
+            ));
+        }
+    };
+    for name in ["reader_path_prefix", "writer_path_prefix"] {
+        require!(
+            args.attrs().bytes(name)?.is_empty(),
+            "SnapshotDataset with attr {name} is not supported"
+        );
+    }
+    if args.attrs().bool("shuffle_on_read")? {
+        return Err(tfcore_base::unimplemented_error!(
+            "SnapshotDataset with attr shuffle_on_read = true is not supported"
+        ));
+    }
+    let save = saving(args)?;
+    let directory = match args.attrs().str("snapshot_name")? {
+        "" => save.path.join(save.input.fingerprint()?.to_string()),
+        name => save.path.join(format!("custom-{name}")),
+    };
+    Ok(Arc::new(OldSnapshot { save, directory, mode }))
+}
+
+impl Rule for OldSnapshot {
+    fn cardinality(&self) -> i64 {
+        self.save.input.cardinality()
+    }
+
+    fn iterate(self: Arc<Self>, ctx: &IterContext) -> Result<Iter> {
+        let found = Metadata::read(ctx, &self.directory)?.filter(|metadata| metadata.finalized);
+        match (self.mode, found) {
+            (Mode::Passthrough, _) => self.save.input.iterate(ctx),
+            (Mode::Auto | Mode::Read, Some(metadata)) => {
+                let (compression, width) = (self.save.compression, self.save.input.dtypes.len());
+                let directory = self.directory.join(&metadata.run_id).join("00000000");
+                let files = Files { files: None, directory, compression, skipped: 0, width };
+                match metadata.num_elements {
+                    0 => Arc::new(Elements(Vec::new())).iterate(ctx),
+                    _ => Arc::new(files).iterate(ctx),
+                }
+            }
+            (Mode::Read, None) => {
+                Err(not_found!("The snapshot in {} does not exist", self.directory.display()))
+            }
+            (Mode::Auto | Mode::Write, _) => {
                 let directory = self.directory.clone();
                 writing(Held(self), ctx, directory)
             }
