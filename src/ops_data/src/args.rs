@@ -9,7 +9,7 @@ use tfcore_framework::{
 };
 use tfcore_tensor::{PartialShape, TString, Tensor};
 
-use crate::dataset::{self, Dataset, Element, Handle, IterContext, Rule};
+use crate::dataset::{self, Dataset, Element, Handle, IterContext, Rule, keeps_elements};
 
 /// Makes the rule of a dataset from a node and its inputs.
 pub(crate) type Build = fn(&mut Args<'_, '_>) -> Result<Arc<dyn Rule>>;
@@ -34,6 +34,7 @@ impl<F: Fn(&mut Args<'_, '_>) -> Result<()> + Send + Sync> Kernel for DataKernel
             inputs: Vec::new(),
             options: Vec::new(),
             shapes: None,
+            dtypes: None,
         })
     }
 
@@ -60,11 +61,14 @@ pub(crate) fn dataset_kernel(init: &KernelInit<'_>, build: Build) -> Result<Box<
         let source = (args.node.attrs.clone(), tensors.filter(has_elements).cloned().collect());
         let rule = build(args)?;
         let inputs = std::mem::take(&mut args.inputs);
-        let mut signature = args.signature(&inputs)?;
-        if let Some(shapes) = args.shapes.take() {
-            signature.1 = shapes;
-        }
-        let mut made = Dataset::new(transformation(&args.node.op.name), signature, inputs, rule)?;
+        let name = transformation(&args.node.op.name);
+        let mut signature = match &inputs[..] {
+            [input, ..] if keeps_elements(&name) => (input.dtypes.clone(), input.shapes.clone()),
+            _ => args.signature(&inputs)?,
+        };
+        signature.0 = args.dtypes.take().unwrap_or(signature.0);
+        signature.1 = args.shapes.take().unwrap_or(signature.1);
+        let mut made = Dataset::new(name, signature, inputs, rule)?;
         made.source = source;
         made.options = std::mem::take(&mut args.options);
         args.ctx.set_output(0, made.into_tensor());
@@ -87,6 +91,8 @@ pub(crate) struct Args<'n, 'c> {
     pub(crate) options: Vec<u8>,
     /// The shapes of the components, where the inputs say more than the attr.
     pub(crate) shapes: Option<Vec<PartialShape>>,
+    /// The dtypes of the components, where they are not the attr's.
+    pub(crate) dtypes: Option<Vec<DType>>,
 }
 
 impl Args<'_, '_> {

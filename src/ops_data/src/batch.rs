@@ -88,6 +88,10 @@ fn batch(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
 }
 
 impl Rule for Batch {
+    fn batch_size(&self) -> Option<i64> {
+        i64::try_from(self.size).ok()
+    }
+
     fn cardinality(&self) -> i64 {
         batched(self.input.cardinality(), self.size as i64, self.drop_remainder)
     }
@@ -167,6 +171,10 @@ fn padded_batch(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
 }
 
 impl Rule for PaddedBatch {
+    fn batch_size(&self) -> Option<i64> {
+        self.batch.batch_size()
+    }
+
     fn cardinality(&self) -> i64 {
         self.batch.cardinality()
     }
@@ -199,12 +207,16 @@ fn dense_to_sparse(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
         input.dtypes.len() == 1,
         "DenseToSparseDataset only supports inputs with a single component."
     );
+    if let Some(size) = row.iter().find(|&&size| size < -1) {
+        return Err(invalid!("Dimension {size} must be >= -1"));
+    }
     let shape = PartialShape::from_i64s(&row)?;
     require!(
         input.shapes[0].rank().is_none_or(|rank| rank == row.len()),
-        "DenseToSparseDataset expects a row shape that is compatible with the input: {shape} and {}",
+        "Input element had shape ({}) that is incompatible with the row shape ({shape}).",
         input.shapes[0]
     );
+    args.dtypes = Some(vec![tfcore_base::DType::VARIANT]);
     Ok(Arc::new(DenseToSparse { input, size, row }))
 }
 
@@ -379,7 +391,7 @@ fn sliding_window(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
     let size: i64 = args.scalar("window_size")?;
     require!(size > 0, "Window size must be greater than zero.");
     let shift: i64 = args.scalar("window_shift")?;
-    require!(shift > 0, "window_shift must be greater than zero.");
+    require!(shift > 0, "Window shift must be greater than zero.");
     let stride: i64 = args.scalar("window_stride")?;
     require!(stride > 0, "window_stride must be greater than zero.");
     let drop_remainder = args.attrs().bool("drop_remainder").unwrap_or(true);

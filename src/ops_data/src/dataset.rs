@@ -43,6 +43,11 @@ pub(crate) trait Rule: Send + Sync + 'static {
     /// Those of what the rule needs at its beginning, such as a function that makes the initial state.
     fn iterate(self: Arc<Self>, ctx: &IterContext) -> Result<Iter>;
 
+    /// The size of the batches that the kind makes of elements.
+    fn batch_size(&self) -> Option<i64> {
+        None
+    }
+
     /// The kind of pass, if the reference has several for the op, such as `FiniteTake`.
     fn pass_name(&self) -> Option<&'static str> {
         None
@@ -105,6 +110,22 @@ impl Dataset {
         let name = self.rule.pass_name().unwrap_or(&self.name).to_string();
         let after = Some(Arc::new(After { name, after: Some(after.clone()) }));
         self.rule.clone().iterate(&IterContext { after, ..ctx.clone() })
+    }
+
+    /// The batch size that the transformations of the pipeline tell; `None` if they do not.
+    pub(crate) fn batch_size(&self) -> Option<i64> {
+        if let Some(size) = self.rule.batch_size() {
+            return Some(size);
+        }
+        match self.name.as_str() {
+            "Zip" | "Concatenate" => {
+                let first = self.inputs.first()?.batch_size()?;
+                let is_same = |input: &Handle| input.batch_size() == Some(first);
+                self.inputs.iter().all(is_same).then_some(first)
+            }
+            name if keeps_elements(name) => self.inputs.first()?.batch_size(),
+            _ => None,
+        }
     }
 
     /// See [`Rule::at`].
@@ -280,6 +301,43 @@ pub(crate) fn at_index(elements: &[Element], index: u64) -> Result<Element> {
     found.cloned().ok_or_else(|| {
         tfcore_base::out_of_range!("Index out of range [0, {}):{index}", elements.len())
     })
+}
+
+/// True for transformations whose elements are elements of their input as they are.
+pub(crate) fn keeps_elements(name: &str) -> bool {
+    const KEEP: [&str; 30] = [
+        "AssertCardinality",
+        "AssertNext",
+        "AssertPrev",
+        "AutoShard",
+        "BytesProducedStats",
+        "Cache",
+        "ChooseFastest",
+        "Filter",
+        "Finalize",
+        "IgnoreErrors",
+        "LatencyStats",
+        "MaxIntraOpParallelism",
+        "Model",
+        "NonSerializable",
+        "Optimize",
+        "Options",
+        "ParallelFilter",
+        "Prefetch",
+        "PrivateThreadPool",
+        "Repeat",
+        "Sampling",
+        "SetStatsAggregator",
+        "Shard",
+        "Shuffle",
+        "ShuffleAndRepeat",
+        "Skip",
+        "Sleep",
+        "Take",
+        "TakeWhile",
+        "ThreadPool",
+    ];
+    KEEP.contains(&name)
 }
 
 /// The one tensor of an element or of a function's results.

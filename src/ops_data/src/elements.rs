@@ -8,7 +8,7 @@ use tfcore_framework::{Registry, shape_fns};
 use tfcore_tensor::{TString, Tensor};
 
 use crate::args::{Args, components_shape, kernel, set_components};
-use crate::dataset::{Handle, only};
+use crate::dataset::only;
 use crate::iterators::{check, check_components};
 use crate::records::{Compression, RecordWriter};
 
@@ -45,7 +45,7 @@ pub(crate) fn register(r: &mut Registry) {
     // `ComputeBatchSize(input_dataset: variant) -> batch_size: int64`, -1 if it is not known.
     r.op("ComputeBatchSize").shape(shape_fns::scalar).cpu(|init| {
         kernel(init, |args| {
-            let size = batch_size(&args.dataset("input_dataset")?);
+            let size = args.dataset("input_dataset")?.batch_size().unwrap_or(-1);
             args.ctx.set_output(0, Tensor::scalar(size));
             Ok(())
         })
@@ -80,7 +80,9 @@ fn to_records(args: &mut Args<'_, '_>) -> Result<()> {
     let ctx = args.iter_context();
     let name = args.text("filename")?;
     let name = PathBuf::from(std::ffi::OsStr::from_bytes(&name));
-    let compression = Compression::named(&args.text("compression_type")?)?;
+    // The reference writes what it does not know how to pack as it is.
+    let compression = Compression::named(&args.text("compression_type")?);
+    let compression = compression.unwrap_or(Compression::None);
     let dataset = args.dataset("input_dataset")?;
     require!(
         dataset.dtypes == [DType::STRING],
@@ -108,10 +110,4 @@ fn element_at(args: &mut Args<'_, '_>) -> Result<()> {
     })?;
     check_components(args, &element)?;
     set_components(args.ctx, element)
-}
-
-/// The batch size that the transformations of a pipeline tell.
-fn batch_size(dataset: &Handle) -> i64 {
-    let known = dataset.shapes.first().and_then(|shape| shape.dims()?.first()?.value());
-    known.unwrap_or(-1)
 }

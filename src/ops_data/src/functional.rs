@@ -130,6 +130,10 @@ fn map_and_batch(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
 }
 
 impl Rule for MapAndBatch {
+    fn batch_size(&self) -> Option<i64> {
+        i64::try_from(self.size).ok()
+    }
+
     fn cardinality(&self) -> i64 {
         batched(self.map.cardinality(), self.size as i64, self.drop_remainder)
     }

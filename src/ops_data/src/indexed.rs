@@ -9,7 +9,7 @@ use crate::args::{Args, Build, Captured, dataset_kernel, handle_shape};
 use crate::dataset::{
     Dataset, Element, Elements, Handle, INFINITE, Iter, IterContext, Rule, UNKNOWN,
 };
-use crate::random::{Seeds, Words};
+use crate::random::Seeds;
 
 pub(crate) fn register(r: &mut Registry) {
     for (name, build) in [
@@ -64,8 +64,9 @@ impl Rule for GlobalShuffle {
     }
 
     fn iterate(self: Arc<Self>, _: &IterContext) -> Result<Iter> {
-        let permutation =
-            Permutation::new(self.input.cardinality().max(0) as u64, self.seeds.next());
+        let ((first, second), (third, _)) = (self.seeds.next(), self.seeds.next());
+        let key = [first as u32, second as u32, third as u32];
+        let permutation = Permutation::new(self.input.cardinality().max(0) as u64, key);
         let mut next = 0;
         Iter::new(move |ctx| {
             if next == permutation.count {
@@ -77,24 +78,54 @@ impl Rule for GlobalShuffle {
     }
 }
 
-/// A permutation of `0..count` that takes no memory: a cipher of the least even number of bits that hold the numbers, applied again
-/// to what lies outside.
+/// A permutation of `0..count` that takes no memory: the Simon cipher on blocks of as many bits as the numbers have, 16 at least,
+/// applied again to what lies outside.
 struct Permutation {
     count: u64,
-    half_bits: u32,
-    keys: [u32; 8],
+    /// Bits of half a block, 8 to 32.
+    bits: u32,
+    keys: [u64; Permutation::ROUNDS],
 }
 
 impl Permutation {
-    fn new(count: u64, seeds: (i64, i64)) -> Permutation {
-        let mut words = Words::new(seeds);
-        let bits = 64 - count.saturating_sub(1).leading_zeros();
-        let half_bits = bits.div_ceil(2).max(1);
-        Permutation { count, half_bits, keys: std::array::from_fn(|_| words.next()) }
+    const ROUNDS: usize = 8;
+
+    fn new(count: u64, key: [u32; 3]) -> Permutation {
+        // The reference takes the logarithm of the largest number, so that a power of two has a bit less than it needs.
+        let largest = count.saturating_sub(1);
+        let bits = if largest <= 1 { 0 } else { 64 - (largest - 1).leading_zeros() };
+        let bits = (bits + bits % 2).clamp(16, 64) / 2;
+        let mut permutation = Permutation { count, bits, keys: [0; Permutation::ROUNDS] };
+        let mask = permutation.mask();
+        let mut constants = 0x7369_f885_192c_0ef5u64 & mask;
+        for round in 0..Permutation::ROUNDS {
+            permutation.keys[round] = match key.get(round) {
+                Some(&word) => u64::from(word) & mask,
+                None => {
+                    let (first, last) = (permutation.keys[round - 3], permutation.keys[round - 1]);
+                    let turned =
+                        permutation.turned(last, bits - 3) ^ permutation.turned(last, bits - 4);
+                    let mixed = 0xffff_fffc & mask ^ constants & 1 ^ first ^ turned;
+                    constants >>= 1;
+                    mixed
+                }
+            };
+        }
+        permutation
+    }
+
+    fn mask(&self) -> u64 {
+        (1 << self.bits) - 1
+    }
+
+    /// A word rotated to the left.
+    fn turned(&self, word: u64, by: u32) -> u64 {
+        (word << by | word >> (self.bits - by)) & self.mask()
     }
 
     fn of(&self, index: u64) -> u64 {
         let mut value = index;
+        // A cipher comes back to where it began: a number that it never brings inside is one that does not fit the block.
         loop {
             value = self.cipher(value);
             if value < self.count {
@@ -103,15 +134,15 @@ impl Permutation {
         }
     }
 
-    /// A Feistel network, which is a permutation whatever its round function is.
     fn cipher(&self, value: u64) -> u64 {
-        let mask = (1u64 << self.half_bits) - 1;
-        let (mut left, mut right) = (value >> self.half_bits, value & mask);
-        for key in self.keys {
-            let mixed = (right ^ u64::from(key)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            (left, right) = (right, left ^ (mixed >> 32) & mask);
+        let mix =
+            |word| self.turned(word, 1) & self.turned(word, 8 % self.bits) ^ self.turned(word, 2);
+        let (mut left, mut right) = (value >> self.bits & self.mask(), value & self.mask());
+        for pair in self.keys.chunks(2) {
+            left ^= mix(right) ^ pair[0];
+            right ^= mix(left) ^ pair[1];
         }
-        left << self.half_bits | right
+        left << self.bits | right
     }
 }
 
@@ -333,7 +364,7 @@ mod tests {
     #[test]
     fn each_number_comes_once() {
         for count in [0, 1, 2, 5, 64, 1000] {
-            let permutation = Permutation::new(count, (3, 4));
+            let permutation = Permutation::new(count, [3, 4, 5]);
             let mut all: Vec<u64> = (0..count).map(|index| permutation.of(index)).collect();
             if count == 1000 {
                 assert!(!all.is_sorted());
@@ -341,7 +372,9 @@ mod tests {
             all.sort_unstable();
             assert_eq!(all, (0..count).collect::<Vec<_>>());
         }
-        let large = Permutation::new(u64::MAX, (3, 4));
-        assert_ne!(large.of(0), large.of(1));
+        for count in [70_000, 1 << 40, u64::MAX] {
+            let large = Permutation::new(count, [3, 4, 5]);
+            assert_ne!(large.of(0), large.of(1));
+        }
     }
 }

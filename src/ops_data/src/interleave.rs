@@ -94,7 +94,7 @@ fn interleave(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
             let value: i64 = args.scalar(name)?;
             let least = if name == "buffer_output_elements" && !may_choose { 1 } else { 0 };
             require!(
-                value == -1 || value >= least,
+                value >= least || may_choose && value == -1,
                 "`{name}` must be {} but is {value}",
                 if least == 1 { "> 0" } else { ">= 0" }
             );

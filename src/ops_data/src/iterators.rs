@@ -25,7 +25,7 @@ pub(crate) fn register(r: &mut Registry) {
     // `AnonymousIteratorV2() -> handle: resource, deleter: variant`.
     for (name, life) in [
         ("AnonymousIterator", Life::Container),
-        ("AnonymousIteratorV2", Life::Deleter),
+        ("AnonymousIteratorV2", Life::Handles),
         ("AnonymousIteratorV3", Life::Handles),
     ] {
         r.op(name).shape(handle_shape).cpu(move |init| {

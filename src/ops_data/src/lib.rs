@@ -23,11 +23,14 @@ mod random;
 mod records;
 mod resources;
 mod rows;
+mod saved;
 mod shuffle;
 mod sources;
 mod structure;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 use tfcore_framework::Registry;
 
@@ -36,6 +39,7 @@ pub fn register(r: &mut Registry) {
     sources::register(r);
     records::register(r);
     csv::register(r);
+    saved::register(r);
     structure::register(r);
     batch::register(r);
     shuffle::register(r);

@@ -19,7 +19,7 @@ pub(crate) fn register(r: &mut Registry) {
     // `MultiDeviceIterator() -> handle: resource`, for attr `devices`.
     r.op("MultiDeviceIterator").shape(handle_shape).cpu(named);
     for (name, life) in [
-        ("AnonymousMultiDeviceIterator", Life::Deleter),
+        ("AnonymousMultiDeviceIterator", Life::Handles),
         ("AnonymousMultiDeviceIteratorV3", Life::Handles),
     ] {
         r.op(name).shape(handle_shape).cpu(move |init| {
@@ -132,7 +132,9 @@ impl MultiDevice {
                 Turn::Done(result) => return result,
                 Turn::Advance(iter) => iter,
             };
+            let mut lost = Lost { pass: &self.pass, is_lost: true };
             let next = iter.next(ctx);
+            lost.is_lost = false;
             let is_cancelled = next.is_err() && ctx.check().is_err();
             let left = self.pass.change(|pass| {
                 if pass.incarnation != incarnation {
@@ -158,6 +160,20 @@ impl MultiDevice {
             });
             drop(left);
             ctx.check()?;
+        }
+    }
+}
+
+/// Ends a pass that a panic has taken along, so that the other shards do not wait for it.
+struct Lost<'p> {
+    pass: &'p Monitor<Pass>,
+    is_lost: bool,
+}
+
+impl Drop for Lost<'_> {
+    fn drop(&mut self) {
+        if self.is_lost {
+            self.pass.change(|pass| pass.ended = true);
         }
     }
 }

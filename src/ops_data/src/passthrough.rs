@@ -8,7 +8,7 @@ use tfcore_framework::{Registry, Resource, shape_fns};
 use tfcore_tensor::{TString, Tensor};
 
 use crate::args::{Args, Build, dataset_kernel, handle_shape, transformation};
-use crate::dataset::{Element, Handle, Iter, IterContext, Rule, from_tensor};
+use crate::dataset::{Element, Handle, Iter, IterContext, Rule, UNKNOWN, from_tensor};
 use crate::iterators::dummy;
 use crate::structure::list;
 
@@ -157,7 +157,29 @@ fn auto_shard(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
         "index must be between 0 and {} (currently index = {index}).",
         workers - 1
     );
+    const FILE: i64 = 1;
+    let policy = args.attrs().int("auto_shard_policy")?;
+    if policy < 0 {
+        return forward(args);
+    }
+    let dataset = crate::dataset::from_tensor(args.tensor("input_dataset")?)?;
+    let of_files = reads_files(&dataset);
+    if policy == FILE && !of_files {
+        return Err(tfcore_base::not_found!(
+            "Did not find a shardable source, walked to a node which is not a dataset"
+        ));
+    }
+    if of_files && policy <= FILE && workers > 1 {
+        return Err(tfcore_base::unimplemented_error!(
+            "AutoShardDataset with attr auto_shard_policy = {policy}: files cannot be dealt out to workers"
+        ));
+    }
     Ok(Arc::new(Sharded { input: args.dataset("input_dataset")?, workers, index }))
+}
+
+fn reads_files(dataset: &Handle) -> bool {
+    ["TFRecord", "TextLine", "FixedLengthRecord", "CSV"].contains(&dataset.name.as_str())
+        || dataset.inputs.iter().any(reads_files)
 }
 
 /// Each `workers`-th element.
@@ -216,13 +238,17 @@ impl Rule for AssertNext {
         // Without what is behind there is nothing to check: the first pass has been checked.
         let mut at = ctx.after.as_ref().and_then(|own| own.after.clone());
         let is_known = at.is_some();
+        let (mut behind, mut next) = (0, at.clone());
+        while let Some(dataset) = next.filter(|dataset| dataset.after.is_some()) {
+            (behind, next) = (behind + 1, dataset.after.clone());
+        }
+        require!(
+            !is_known || behind >= self.transformations.len(),
+            "Asserted next {} transformations but encountered only {behind}.",
+            self.transformations.len()
+        );
         for (offset, expected) in self.transformations.iter().enumerate() {
             let Some(dataset) = at.filter(|dataset| dataset.after.is_some()) else {
-                require!(
-                    !is_known,
-                    "Asserted next {} transformations but encountered only {offset}.",
-                    self.transformations.len()
-                );
                 break;
             };
             require!(
@@ -325,6 +351,16 @@ fn choose_fastest(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
              another input has output shapes: {}",
             list(&inputs[0].shapes),
             list(&input.shapes)
+        );
+    }
+    for input in &inputs[1..] {
+        let sizes = [inputs[0].cardinality(), input.cardinality()];
+        require!(
+            sizes[0] == sizes[1] || sizes.contains(&UNKNOWN),
+            "All inputs to ChooseFastestDataset must have compatible cardinalities. Input 0 has cardinality: {}; another \
+             input has cardinality: {}",
+            sizes[0],
+            sizes[1]
         );
     }
     Ok(Arc::new(Forward(inputs[0].clone())))

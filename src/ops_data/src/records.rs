@@ -39,6 +39,8 @@ pub(crate) enum Compression {
     None,
     Zlib,
     Gzip,
+    /// Blocks of Snappy, each behind its length. Snapshots alone may be packed like that.
+    Snappy,
 }
 
 impl Compression {
@@ -83,7 +85,45 @@ pub(crate) fn open(ctx: &IterContext, name: &Path, compression: Compression) -> 
         Compression::None => Box::new(stream),
         Compression::Zlib => Box::new(BufReader::new(flate2::bufread::ZlibDecoder::new(stream))),
         Compression::Gzip => Box::new(BufReader::new(flate2::bufread::MultiGzDecoder::new(stream))),
+        Compression::Snappy => {
+            let blocks = SnappyBlocks { packed: stream, block: Vec::new(), at: 0 };
+            Box::new(BufReader::new(blocks))
+        }
     })
+}
+
+/// Blocks of Snappy, each behind its packed length in four bytes, the most significant first.
+struct SnappyBlocks<R> {
+    packed: R,
+    block: Vec<u8>,
+    at: usize,
+}
+
+impl<R: BufRead> Read for SnappyBlocks<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while self.at == self.block.len() {
+            if self.packed.fill_buf()?.is_empty() {
+                return Ok(0);
+            }
+            let mut length = [0; 4];
+            self.packed.read_exact(&mut length)?;
+            let length = u32::from_be_bytes(length);
+            let mut packed = Vec::new();
+            (&mut self.packed).take(u64::from(length)).read_to_end(&mut packed)?;
+            // No block becomes more than 64 times as long, whatever it claims.
+            let claimed = snap::raw::decompress_len(&packed).map_err(io::Error::other)?;
+            if packed.len() < length as usize || claimed / 64 > packed.len() {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+            self.block =
+                snap::raw::Decoder::new().decompress_vec(&packed).map_err(io::Error::other)?;
+            self.at = 0;
+        }
+        let count = out.len().min(self.block.len() - self.at);
+        out[..count].copy_from_slice(&self.block[self.at..self.at + count]);
+        self.at += count;
+        Ok(count)
+    }
 }
 
 /// The error of the file system inside an error of a stream.
@@ -214,10 +254,6 @@ fn tf_records(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
                     .map_err(|_| invalid!("`byte_offsets` must be greater than or equal to 0"))?,
             );
         }
-        require!(
-            offsets.is_empty() || offsets.len() == names.len(),
-            "`byte_offsets` must have the same size as `filenames`"
-        );
     }
     Ok(Arc::new(TfRecords { names, compression, offsets }))
 }
@@ -296,6 +332,7 @@ pub(crate) struct RecordWriter {
 /// What packs the bytes, with those that are packed and not written.
 enum Packer {
     None(Vec<u8>),
+    Snappy(Vec<u8>),
     Zlib(flate2::write::ZlibEncoder<Vec<u8>>),
     Gzip(flate2::write::GzEncoder<Vec<u8>>),
 }
@@ -307,6 +344,7 @@ impl RecordWriter {
         let level = flate2::Compression::default();
         let compression = match compression {
             Compression::None => Packer::None(Vec::new()),
+            Compression::Snappy => Packer::Snappy(Vec::new()),
             Compression::Zlib => Packer::Zlib(flate2::write::ZlibEncoder::new(Vec::new(), level)),
             Compression::Gzip => Packer::Gzip(flate2::write::GzEncoder::new(Vec::new(), level)),
         };
@@ -320,14 +358,17 @@ impl RecordWriter {
         let sums = [masked(&length).to_le_bytes(), masked(record).to_le_bytes()];
         for part in [&length[..], &sums[0], record, &sums[1]] {
             let written = match &mut self.compression {
-                Packer::None(bytes) => bytes.write_all(part),
+                Packer::None(bytes) | Packer::Snappy(bytes) => bytes.write_all(part),
                 Packer::Zlib(packer) => packer.write_all(part),
                 Packer::Gzip(packer) => packer.write_all(part),
             };
             written.map_err(stream_error)?;
         }
+        if let Packer::Snappy(bytes) = &mut self.compression {
+            pack_snappy(&mut self.file, bytes)?;
+        }
         let ready = match &mut self.compression {
-            Packer::None(bytes) => bytes,
+            Packer::None(bytes) | Packer::Snappy(bytes) => bytes,
             Packer::Zlib(packer) => packer.get_mut(),
             Packer::Gzip(packer) => packer.get_mut(),
         };
@@ -340,13 +381,26 @@ impl RecordWriter {
     /// Those of the file system.
     pub(crate) fn close(mut self) -> Result<()> {
         let rest = match self.compression {
-            Packer::None(bytes) => Ok(bytes),
+            Packer::None(bytes) | Packer::Snappy(bytes) => Ok(bytes),
             Packer::Zlib(packer) => packer.finish(),
             Packer::Gzip(packer) => packer.finish(),
         };
         self.file.append(&rest.map_err(stream_error)?)?;
         self.file.close()
     }
+}
+
+/// Writes the bytes as blocks.
+fn pack_snappy(file: &mut Box<dyn WritableFile>, bytes: &mut Vec<u8>) -> Result<()> {
+    const BLOCK: usize = 256 * 1024;
+    for block in bytes.chunks(BLOCK) {
+        let packed = snap::raw::Encoder::new().compress_vec(block);
+        let packed = packed.map_err(|error| data_loss!("Failed to compress: {error}"))?;
+        file.append(&(packed.len() as u32).to_be_bytes())?;
+        file.append(&packed)?;
+    }
+    bytes.clear();
+    Ok(())
 }
 
 struct FixedRecords {
@@ -434,12 +488,11 @@ impl Rule for MatchingFiles {
                 let mut names: Vec<Vec<u8>> = Vec::new();
                 for pattern in &self.0 {
                     let matching = ctx.files.matching(pattern)?;
-                    names.extend(
-                        matching.into_iter().map(|name| name.as_os_str().as_bytes().to_vec()),
-                    );
+                    let bytes = |name: PathBuf| name.as_os_str().as_bytes().to_vec();
+                    let mut matching: Vec<Vec<u8>> = matching.into_iter().map(bytes).collect();
+                    matching.sort();
+                    names.extend(matching);
                 }
-                names.sort();
-                names.dedup();
                 if names.is_empty() {
                     return Err(not_found!("Don't find any matched files"));
                 }

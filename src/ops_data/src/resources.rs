@@ -1,11 +1,11 @@
 //! Resources of the family: handles by name, anonymous ones, and how ops find what a handle stands for.
 
 use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 
-use tfcore_base::{Result, invalid, not_found};
-use tfcore_framework::{DEFAULT_CONTAINER, OpContext, Resource, ResourceManager};
+use tfcore_base::{Result, internal, invalid, not_found};
+use tfcore_framework::{DEFAULT_CONTAINER, OpContext, Resource};
 use tfcore_tensor::{HandleKey, OpaqueResource, ResourceHandle, Tensor, Variant, VariantValue};
 
 /// A resource that ops name by its type.
@@ -16,14 +16,12 @@ pub(crate) trait Named: Resource + Sized {
     const ANONYMOUS: &'static str;
 }
 
-/// How long an anonymous resource lives.
+/// Who owns an anonymous resource.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Life {
-    /// Until its container goes.
+    /// Its container.
     Container,
-    /// Until the variant at output 1 goes, or an op deletes it.
-    Deleter,
-    /// Until the last handle goes.
+    /// Its handles.
     Handles,
 }
 
@@ -44,7 +42,8 @@ pub(crate) fn handle(
     }))))
 }
 
-/// Sets output 0 to a handle of `resource` under a name of its own.
+/// Sets output 0 to a handle of `resource` under a name of its own, and output 1, if there is one, to a variant for the op that deletes
+/// it. The variant is not needed for that: the handle says enough.
 ///
 /// # Errors
 /// None but those of a bug: the name is new.
@@ -53,25 +52,19 @@ pub(crate) fn set_anonymous<R: Named>(ctx: &OpContext<'_>, resource: R, life: Li
     let name = format!("_{}{}", R::ANONYMOUS, NEXT.fetch_add(1, Ordering::Relaxed));
     let owned = match life {
         Life::Handles => Some(OpaqueResource(Arc::new(resource))),
-        Life::Container | Life::Deleter => {
+        Life::Container => {
             ctx.resources().get_or_create("", R::TYPE, &name, || Ok(resource))?;
             None
         }
     };
     ctx.set_output(0, handle(ctx, DEFAULT_CONTAINER, &name, R::TYPE, owned));
-    if life == Life::Deleter {
-        let manager = Arc::downgrade(&ctx.step().resources);
-        ctx.set_output(1, Tensor::scalar(Variant::new(Deleter { manager, name, kind: R::TYPE })));
+    if ctx.num_outputs() > 1 {
+        ctx.set_output(1, Tensor::scalar(Variant::new(Deleter)));
     }
     Ok(())
 }
 
-/// Removes a resource when the last copy of the variant goes.
-struct Deleter {
-    manager: Weak<ResourceManager>,
-    name: String,
-    kind: &'static str,
-}
+struct Deleter;
 
 impl VariantValue for Deleter {
     fn type_name(&self) -> &str {
@@ -80,15 +73,6 @@ impl VariantValue for Deleter {
 
     fn as_any(&self) -> &dyn Any {
         self
-    }
-}
-
-impl Drop for Deleter {
-    fn drop(&mut self) {
-        if let Some(manager) = self.manager.upgrade() {
-            // It may have been deleted by an op.
-            let _ = manager.remove("", self.kind, &self.name);
-        }
     }
 }
 
@@ -132,4 +116,21 @@ pub(crate) fn delete(ctx: &mut OpContext<'_>) -> Result<()> {
         return Ok(());
     }
     ctx.resources().remove(&key.container, &key.type_name, &key.name)
+}
+
+/// As [`delete`], of a kind that only its handles own.
+///
+/// # Errors
+/// `Internal`, as the reference has it; `NotFound` if there is no such resource.
+pub(crate) fn delete_owned(ctx: &mut OpContext<'_>) -> Result<()> {
+    let key = ctx.handle(0)?;
+    match &key.resource {
+        Some(_) => Err(internal!(
+            "Cannot delete resource {}/{} from ResourceMgr. This indicates ref-counting ResourceHandle is exposed to weak \
+             ResourceHandle code paths.",
+            key.container,
+            key.name
+        )),
+        None => delete(ctx),
+    }
 }

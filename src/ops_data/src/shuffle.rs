@@ -34,14 +34,16 @@ pub(crate) fn register(r: &mut Registry) {
         .shape(handle_shape)
         .cpu(|init| dummy(init, "N10tensorflow4data16IterationCounterE"));
     r.ops(["DeleteSeedGenerator", "DeleteRandomSeedGenerator"], |op| {
-        op.shape(shape_fns::no_outputs).compute(resources::delete);
+        op.shape(shape_fns::no_outputs).compute(resources::delete_owned);
     });
 }
 
 fn seed_generator(args: &mut Args<'_, '_>) -> Result<()> {
     let (seed, seed2) = (args.scalar("seed")?, args.scalar("seed2")?);
-    let reseeds = if args.has_input("reshuffle") { args.scalar("reshuffle")? } else { true };
-    set_anonymous(args.ctx, Seeds::new(seed, seed2, reseeds), Life::Deleter)
+    // The reference's kernel of both ops asks for an input that one of them has not.
+    require!(args.has_input("reshuffle"), "Unknown input name: reshuffle");
+    let reseeds = args.scalar("reshuffle")?;
+    set_anonymous(args.ctx, Seeds::new(seed, seed2, reseeds), Life::Handles)
 }
 
 struct Shuffle {

@@ -7,7 +7,7 @@ use tfcore_framework::Registry;
 use tfcore_tensor::{Shape, Tensor};
 
 use crate::args::{Args, dataset_kernel, handle_shape};
-use crate::dataset::{self, Element, Elements, INFINITE, Iter, IterContext, Rule, at_index};
+use crate::dataset::{Element, Elements, INFINITE, Iter, IterContext, Rule, at_index};
 use crate::random::{Seeds, Words};
 use crate::rows::row;
 
@@ -272,12 +272,12 @@ impl Rule for SparseSlices {
     }
 }
 
-/// Windows hand the elements of a component as one tensor to functions.
+/// Inputs that are not enough for an element are left out.
 fn window(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
     let inputs = args.tensors("inputs")?;
-    let datasets = inputs.iter().map(dataset::from_tensor).collect::<Result<Vec<_>>>();
-    if let Ok(datasets) = datasets {
-        return Ok(Arc::new(crate::structure::Zip(datasets)));
-    }
-    Ok(Arc::new(Elements(vec![inputs])))
+    let dtypes = args.attrs().dtypes("output_types")?;
+    let elements = inputs.chunks_exact(dtypes.len().max(1)).map(<[Tensor]>::to_vec);
+    let elements: Vec<Element> = elements.collect();
+    elements.iter().try_for_each(|element| crate::iterators::check(dtypes, element))?;
+    Ok(Arc::new(Elements(elements)))
 }

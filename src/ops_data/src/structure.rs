@@ -56,9 +56,9 @@ pub(crate) fn register(r: &mut Registry) {
     // `AnonymousMemoryCache() -> handle: resource, deleter: variant`.
     r.op("AnonymousMemoryCache")
         .shape(handle_shape)
-        .compute(|ctx| set_anonymous(ctx, MemoryCache::default(), Life::Deleter));
+        .compute(|ctx| set_anonymous(ctx, MemoryCache::default(), Life::Handles));
     r.op("DummyMemoryCache").shape(handle_shape).cpu(|init| dummy(init, MemoryCache::TYPE));
-    r.op("DeleteMemoryCache").shape(shape_fns::no_outputs).compute(resources::delete);
+    r.op("DeleteMemoryCache").shape(shape_fns::no_outputs).compute(resources::delete_owned);
 }
 
 struct Take {
@@ -271,7 +271,7 @@ impl Rule for Shard {
     }
 }
 
-pub(crate) struct Zip(pub(crate) Vec<Handle>);
+struct Zip(Vec<Handle>);
 
 fn zip(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
     Ok(Arc::new(Zip(args.datasets("input_datasets")?)))
