@@ -2,7 +2,9 @@
 
 use std::any::Any;
 
-use tfcore_base::{Complex64, Complex128, DType, LoopFor, Number, Result, Ring, TypedLoop, invalid, require};
+use tfcore_base::{
+    Complex64, Complex128, DType, LoopFor, Number, Result, Ring, TypedLoop, invalid, require,
+};
 use tfcore_framework::{
     InferenceContext, Kernel, KernelInit, OpContext, Registry, ShapeAndType, kernel, shape_ops,
 };
@@ -174,8 +176,12 @@ fn at_most_3(shape: &PartialShape) -> Result<PartialShape> {
 fn of_known_rank(shape: &PartialShape) -> Result<usize> {
     match shape.rank() {
         Some(rank @ 2..=3) => Ok(rank),
-        Some(rank) => Err(invalid!("Shape must be at least rank 2 and at most 3 but is rank {rank}")),
-        None => Err(invalid!("sparse_matrix has an unknown rank. Expected a known rank of either 2 or 3")),
+        Some(rank) => {
+            Err(invalid!("Shape must be at least rank 2 and at most 3 but is rank {rank}"))
+        }
+        None => Err(invalid!(
+            "sparse_matrix has an unknown rank. Expected a known rank of either 2 or 3"
+        )),
     }
 }
 
@@ -202,7 +208,10 @@ fn from_dense_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 }
 
 fn check_rank(rank: usize) -> Result<()> {
-    require!((2..=3).contains(&rank), "SparseTensor must have rank 2 or 3; but indices has rank: {rank}");
+    require!(
+        (2..=3).contains(&rank),
+        "SparseTensor must have rank 2 or 3; but indices has rank: {rank}"
+    );
     Ok(())
 }
 
@@ -287,7 +296,8 @@ fn components_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 
 fn to_i32s(numbers: impl Iterator<Item = i64>) -> Result<Tensor> {
     let narrow: std::result::Result<Vec<i32>, _> = numbers.map(i32::try_from).collect();
-    let narrow = narrow.map_err(|_| invalid!("An index of a sparse matrix does not fit an int32"))?;
+    let narrow =
+        narrow.map_err(|_| invalid!("An index of a sparse matrix does not fit an int32"))?;
     Tensor::from_slice(Shape::vector(narrow.len()), &narrow)
 }
 
@@ -323,7 +333,8 @@ fn nnz_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
 fn nnz(ctx: &mut OpContext<'_>) -> Result<()> {
     let csr = input_matrix(ctx, 0)?;
     let rows = csr.sizes()[0];
-    let counts = (0..csr.batch()).map(|at| (csr.rows[(at + 1) * rows] - csr.rows[at * rows]) as i64);
+    let counts =
+        (0..csr.batch()).map(|at| (csr.rows[(at + 1) * rows] - csr.rows[at * rows]) as i64);
     let counts = to_i32s(counts)?;
     let shape = if csr.shape.len() == 2 { Shape::scalar() } else { Shape::vector(csr.batch()) };
     ctx.set_output(0, counts.with_shape(shape)?);
@@ -360,14 +371,8 @@ impl Options {
     fn new(attrs: &tfcore_framework::Attrs) -> Result<Options> {
         let (transpose_a, transpose_b) = (attrs.bool("transpose_a")?, attrs.bool("transpose_b")?);
         let (adjoint_a, adjoint_b) = (attrs.bool("adjoint_a")?, attrs.bool("adjoint_b")?);
-        require!(
-            !(transpose_a && adjoint_a),
-            "Only one of adjoint_a and transpose_a may be true."
-        );
-        require!(
-            !(transpose_b && adjoint_b),
-            "Only one of adjoint_b and transpose_b may be true."
-        );
+        require!(!(transpose_a && adjoint_a), "Only one of adjoint_a and transpose_a may be true.");
+        require!(!(transpose_b && adjoint_b), "Only one of adjoint_b and transpose_b may be true.");
         let of_output = |name: &str| Ok(attrs.contains(name) && attrs.bool(name)?);
         Ok(Options {
             transpose: [transpose_a || adjoint_a, transpose_b || adjoint_b],
@@ -426,7 +431,8 @@ impl<T: Number> LoopFor<T> for Products
 where
     T::Wide: Ring,
 {
-    const LOOP: Loops = Loops { dense: dense_product::<T>, sparse: sparse_product::<T>, conjugate: conjugate::<T> };
+    const LOOP: Loops =
+        Loops { dense: dense_product::<T>, sparse: sparse_product::<T>, conjugate: conjugate::<T> };
 }
 
 fn conjugate<T: Number>(values: &mut Tensor) -> Result<()>
@@ -486,7 +492,12 @@ fn product_kernel(init: &KernelInit<'_>, loops: Loops) -> Result<Box<dyn Kernel>
 }
 
 /// The product of `a`, which is transposed already, and a dense tensor.
-fn dense_product<T: Number>(ctx: &OpContext<'_>, a: &Csr, b: &Tensor, options: Options) -> Result<()>
+fn dense_product<T: Number>(
+    ctx: &OpContext<'_>,
+    a: &Csr,
+    b: &Tensor,
+    options: Options,
+) -> Result<()>
 where
     T::Wide: Ring,
 {
@@ -497,7 +508,10 @@ where
         true => (stored_columns, stored_rows),
         false => (stored_rows, stored_columns),
     };
-    require!(inner == b_inner, "Inner product dimensions of A and B do not agree.  Shapes are: [{rows},{inner}] vs. [{b_inner},{columns}]");
+    require!(
+        inner == b_inner,
+        "Inner product dimensions of A and B do not agree.  Shapes are: [{rows},{inner}] vs. [{b_inner},{columns}]"
+    );
     let (left, right) = (a.values.as_slice::<T>()?, b.as_slice::<T>()?);
     let (out_rows, out_columns) =
         if options.transpose_output { (columns, rows) } else { (rows, columns) };
@@ -519,8 +533,16 @@ where
                 let value = conjugated(left[entry], options.conjugate[0]);
                 let k = a.columns[entry] as usize;
                 for column in 0..columns {
-                    let at = if options.transpose[1] { column * inner + k } else { k * columns + column };
-                    let to = if options.transpose_output { column * rows + row } else { row * columns + column };
+                    let at = if options.transpose[1] {
+                        column * inner + k
+                    } else {
+                        k * columns + column
+                    };
+                    let to = if options.transpose_output {
+                        column * rows + row
+                    } else {
+                        row * columns + column
+                    };
                     let other = conjugated(right[at], options.conjugate[1]);
                     out[to] = out[to].plus(value.times(other));
                 }
@@ -549,8 +571,18 @@ fn sparse_product_kernel(init: &KernelInit<'_>, loops: Loops) -> Result<Box<dyn 
             Ok(csr)
         };
         let (a, b) = (take(0)?, take(1)?);
-        require!(a.shape.len() == b.shape.len(), "Ranks of a and b must match, saw: {} and {}", a.shape.len(), b.shape.len());
-        require!(a.batch() == b.batch(), "Batch sizes of A and B do not agree.  Batch sizes are: {} vs. {}", a.batch(), b.batch());
+        require!(
+            a.shape.len() == b.shape.len(),
+            "Ranks of a and b must match, saw: {} and {}",
+            a.shape.len(),
+            b.shape.len()
+        );
+        require!(
+            a.batch() == b.batch(),
+            "Batch sizes of A and B do not agree.  Batch sizes are: {} vs. {}",
+            a.batch(),
+            b.batch()
+        );
         require!(
             a.sizes()[1] == b.sizes()[0],
             "Inner product dimensions of A and B do not agree.  Shapes are: {:?} vs. {:?}",

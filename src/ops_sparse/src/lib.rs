@@ -4,6 +4,7 @@
 mod arithmetic;
 mod coo;
 mod count;
+mod cross;
 mod csr;
 mod fill;
 mod matmul;
@@ -23,6 +24,7 @@ use tfcore_framework::Registry;
 pub fn register(r: &mut Registry) {
     arithmetic::register(r);
     count::register(r);
+    cross::register(r);
     csr::register(r);
     fill::register(r);
     matmul::register(r);

@@ -188,7 +188,8 @@ fn counts() {
 #[test]
 fn matrices_by_rows() {
     let attrs = [FLOATS];
-    let entries = [pairs(&[[1, 0], [0, 2], [1, 2]]), floats(&[3], &[4.0, 3.0, 5.0]), longs(&[2, 3])];
+    let entries =
+        [pairs(&[[1, 0], [0, 2], [1, 2]]), floats(&[3], &[4.0, 3.0, 5.0]), longs(&[2, 3])];
     let csr = run("SparseTensorToCSRSparseMatrix", &attrs, &entries).unwrap().remove(0);
     let of_type = [("type", AttrValue::Type(DType::FLOAT))];
     let dense = |csr: &Tensor| {
@@ -219,7 +220,8 @@ fn sparse_tensors_in_strings_and_variants() {
         let attrs = [FLOATS, ("out_type", AttrValue::Type(out_type))];
         let many = run("SerializeManySparse", &attrs, &entries).unwrap();
         assert_eq!(many[0].shape().dims(), [3, 3]);
-        let attrs = [("dtype", AttrValue::Type(DType::FLOAT)), ("Tserialized", AttrValue::Type(out_type))];
+        let attrs =
+            [("dtype", AttrValue::Type(DType::FLOAT)), ("Tserialized", AttrValue::Type(out_type))];
         let out = run("DeserializeSparse", &attrs, &many).unwrap();
         assert_eq!((long_values(&out[0]), values(&out[1])), (vec![0, 0, 2, 1], vec![2.0, 1.0]));
         assert_eq!(long_values(&out[2]), [3, 2]);
@@ -245,4 +247,25 @@ fn ragged_tensors_in_variants() {
     let inputs = [encoded[0].clone(), splits, shape];
     let grad = run("RaggedTensorToVariantGradient", &attrs, &inputs).unwrap();
     assert_eq!(values(&grad[0]), [1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn columns_are_crossed() {
+    let texts = |texts: &[&str]| {
+        let texts: Vec<tfcore_tensor::TString> = texts.iter().map(|&text| text.into()).collect();
+        tensor(&[1, texts.len() as i64], &texts)
+    };
+    let attrs = [
+        ("N", AttrValue::Int(0)),
+        ("sparse_types", AttrValue::types([])),
+        ("dense_types", AttrValue::types([DType::STRING, DType::INT64])),
+    ];
+    let separator = Tensor::scalar(tfcore_tensor::TString::from("-"));
+    let inputs = [texts(&["a", "b"]), tensor(&[1, 2], &[1i64, 2]), separator];
+    let out = run("SparseCrossV2", &attrs, &inputs).unwrap();
+    assert_eq!(long_values(&out[0]), [0, 0, 0, 1, 0, 2, 0, 3]);
+    let crossed = out[1].as_slice::<tfcore_tensor::TString>().unwrap();
+    let expected = ["a-1", "a-2", "b-1", "b-2"].map(tfcore_tensor::TString::from);
+    assert_eq!(crossed, expected);
+    assert_eq!(long_values(&out[2]), [1, 4]);
 }
