@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tfcore_base::{Result, require};
-use tfcore_framework::{Registry, Resource, shape_fns};
+use tfcore_base::{Result, require, unimplemented_error};
+use tfcore_framework::{AttrValue, Registry, Resource, shape_fns};
 use tfcore_tensor::{TString, Tensor};
 
 use crate::args::{Args, Build, dataset_kernel, handle_shape, transformation};
@@ -281,22 +281,62 @@ impl Rule for AssertPrev {
     fn iterate(self: Arc<Self>, ctx: &IterContext) -> Result<Iter> {
         let mut at = Some(self.input.clone());
         for (offset, expected) in self.transformations.iter().enumerate() {
-            if expected.contains("attr") {
-                return Err(tfcore_base::unimplemented_error!(
-                    "AssertPrevDataset: attrs of transformations are not compared: {expected}"
-                ));
-            }
             let found = at.as_ref().map_or("", |dataset| &dataset.name);
-            let name =
-                expected.trim().strip_prefix("name: \"").and_then(|rest| rest.strip_suffix('"'));
+            let is_met = match &at {
+                Some(dataset) => matches(dataset, expected)?,
+                None => false,
+            };
             require!(
-                name.is_some_and(|name| transformation(name) == found) && !found.is_empty(),
+                is_met,
                 "Failure checking transformations at offset {offset}: Asserted {expected} but encountered {found}."
             );
             at = at.and_then(|dataset| dataset.inputs.first().cloned());
         }
         self.input.iterate(ctx)
     }
+}
+
+/// True if a dataset was made by a node like the one in text: `name: "MapDataset" attr { key: "f" value { b: true } }`.
+///
+/// # Errors
+/// `Unimplemented` for attrs other than numbers, booleans and strings.
+fn matches(dataset: &Handle, expected: &str) -> Result<bool> {
+    let words: Vec<&str> = expected.split_whitespace().collect();
+    let text = |word: &str| word.strip_prefix('"')?.strip_suffix('"').map(str::to_string);
+    let (["name:", name], mut attrs) = words.split_at(words.len().min(2)) else {
+        return Ok(false);
+    };
+    if text(name).is_none_or(|name| transformation(&name) != dataset.name) {
+        return Ok(false);
+    }
+    while let [first, rest @ ..] = attrs {
+        let (["{", "key:", key, "value", "{", kind, value, "}", "}"], rest) =
+            rest.split_at(rest.len().min(9))
+        else {
+            return Err(unimplemented_error!("AssertPrevDataset: {expected} cannot be compared"));
+        };
+        let Some(found) = text(key).and_then(|key| dataset.source.0.get(&key).cloned()) else {
+            return Ok(false);
+        };
+        let is_same = match (*first, *kind, found) {
+            ("attr", "b:", AttrValue::Bool(found)) => value.parse() == Ok(found),
+            ("attr", "i:", AttrValue::Int(found)) => value.parse() == Ok(found),
+            ("attr", "f:", AttrValue::Float(found)) => value.parse() == Ok(found),
+            ("attr", "s:", AttrValue::String(found)) => {
+                text(value).is_some_and(|text| text.as_bytes() == &*found)
+            }
+            _ => {
+                return Err(unimplemented_error!(
+                    "AssertPrevDataset: {expected} cannot be compared"
+                ));
+            }
+        };
+        if !is_same {
+            return Ok(false);
+        }
+        attrs = rest;
+    }
+    Ok(true)
 }
 
 struct Sleep {
