@@ -55,9 +55,8 @@ pub(crate) fn register(r: &mut Registry) {
     }
     // `GetOptions(input_dataset: variant) -> serialized_options: string`, of all datasets of the pipeline.
     r.op("GetOptions").shape(shape_fns::scalar).compute(|ctx| {
-        let mut options = Vec::new();
-        collect_options(&from_tensor(ctx.input(0)?)?, &mut options);
-        ctx.set_output(0, Tensor::scalar(TString::from(&options[..])));
+        let dataset = from_tensor(ctx.input(0)?)?;
+        ctx.set_output(0, Tensor::scalar(TString::from(&dataset.options[..])));
         Ok(())
     });
     for (name, kind) in [
@@ -116,12 +115,6 @@ fn options(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
     forward(args)
 }
 
-/// Options of datasets nearer to the sources come first; a reader lets later ones win.
-fn collect_options(dataset: &Handle, options: &mut Vec<u8>) {
-    dataset.inputs.iter().for_each(|input| collect_options(input, options));
-    options.extend_from_slice(&dataset.options);
-}
-
 fn optimize(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
     require!(args.tensor("optimizations")?.rank() == 1, "optimizations must be a vector");
     forward(args)
@@ -163,7 +156,7 @@ fn auto_shard(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
         return forward(args);
     }
     let dataset = crate::dataset::from_tensor(args.tensor("input_dataset")?)?;
-    let of_files = reads_files(&dataset);
+    let of_files = dataset.reads_files;
     if policy == FILE && !of_files {
         return Err(tfcore_base::not_found!(
             "Did not find a shardable source, walked to a node which is not a dataset"
@@ -175,11 +168,6 @@ fn auto_shard(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
         ));
     }
     Ok(Arc::new(Sharded { input: args.dataset("input_dataset")?, workers, index }))
-}
-
-fn reads_files(dataset: &Handle) -> bool {
-    ["TFRecord", "TextLine", "FixedLengthRecord", "CSV"].contains(&dataset.name.as_str())
-        || dataset.inputs.iter().any(reads_files)
 }
 
 /// Each `workers`-th element.

@@ -168,3 +168,21 @@ fn pipelines_may_be_long_but_not_without_measure() {
         "Dataset had more than one element."
     );
 }
+
+#[test]
+fn shared_inputs_are_asked_once() {
+    let ops = Ops::new();
+    let mut dataset = ops.range(1);
+    for _ in 0..62 {
+        dataset = ops.dataset("ConcatenateDataset", &[dataset.clone(), dataset]);
+    }
+    assert_eq!(ops.cardinality(&dataset), 1 << 62);
+    let fingerprint = |dataset: &Tensor| {
+        let inputs = vec![dataset.clone()];
+        run_op_in(&ops.step, &ops.registry, "DatasetFingerprint", &[], inputs).unwrap()[0]
+            .scalar_value::<u64>()
+            .unwrap()
+    };
+    assert_eq!(fingerprint(&dataset), fingerprint(&dataset));
+    assert_ne!(fingerprint(&ops.range(1)), fingerprint(&ops.range(2)));
+}
