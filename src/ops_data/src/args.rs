@@ -70,7 +70,7 @@ pub(crate) fn dataset_kernel(init: &KernelInit<'_>, build: Build) -> Result<Box<
         signature.1 = args.shapes.take().unwrap_or(signature.1);
         let mut made = Dataset::new(name, signature, inputs, rule)?;
         made.source = source;
-        made.options = std::mem::take(&mut args.options);
+        made.options.append(&mut args.options);
         args.ctx.set_output(0, made.into_tensor());
         Ok(())
     })

@@ -513,7 +513,8 @@ impl Rule for RebatchTo {
             let (mut parts, mut have): (Vec<Element>, usize) = (Vec::new(), 0);
             while !ended && (have < size || parts.is_empty()) {
                 let rest = batch.first().map_or(0, |component| component.dim(0) - used);
-                if rest == 0 {
+                // An empty batch is made of a batch that is used up, too.
+                if rest == 0 && (size > 0 || batch.is_empty()) {
                     match input.next(ctx)? {
                         None => ended = true,
                         Some(element) => {

@@ -4,7 +4,7 @@
 use std::any::Any;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tfcore_base::{DType, Result, cancelled, internal, invalid, resource_exhausted};
 use tfcore_files::Files;
@@ -26,6 +26,9 @@ pub(crate) const UNKNOWN: i64 = -2;
 
 /// The longest chain of datasets. Each takes a frame of the stack in every call of its iterator.
 const MAX_DEPTH: u32 = 1000;
+
+/// The longest options of a pipeline, in bytes: those of inputs add up.
+const MAX_OPTIONS: usize = 1 << 20;
 
 /// Functions that make datasets whose functions make datasets, and so on.
 const MAX_NESTED: u32 = 60;
@@ -70,12 +73,18 @@ pub(crate) struct Dataset {
     pub(crate) dtypes: Vec<DType>,
     pub(crate) shapes: Vec<PartialShape>,
     pub(crate) inputs: Vec<Handle>,
-    /// The serialised options that this dataset adds to those of its inputs.
+    /// The serialised options of the inputs, each once, and those that this dataset adds: a reader lets later ones win.
     pub(crate) options: Vec<u8>,
     /// The node that made it: its attrs, and its inputs that are no datasets.
     pub(crate) source: (Attrs, Vec<Tensor>),
+    /// True if the pipeline reads the records of files.
+    pub(crate) reads_files: bool,
     rule: Arc<dyn Rule>,
     depth: u32,
+    // A dataset may be read by several others, and those by one: what is asked of a whole pipeline is asked of each dataset once.
+    cardinality: OnceLock<i64>,
+    fingerprint: OnceLock<u64>,
+    batch_size: OnceLock<Option<i64>>,
 }
 
 impl Dataset {
@@ -91,12 +100,37 @@ impl Dataset {
         if depth > MAX_DEPTH {
             return Err(resource_exhausted!("More than {MAX_DEPTH} datasets in a row"));
         }
-        let (options, source) = (Vec::new(), (Attrs::new(), Vec::new()));
-        Ok(Dataset { name, dtypes, shapes, inputs, options, source, rule, depth })
+        const FILES: [&str; 4] = ["TFRecord", "TextLine", "FixedLengthRecord", "CSV"];
+        let reads_files =
+            FILES.contains(&name.as_str()) || inputs.iter().any(|input| input.reads_files);
+        let mut all: Vec<&[u8]> = Vec::new();
+        for input in &inputs {
+            if !all.contains(&&input.options[..]) {
+                all.push(&input.options);
+            }
+        }
+        let options = all.concat();
+        if options.len() > MAX_OPTIONS {
+            return Err(resource_exhausted!("More than {MAX_OPTIONS} bytes of options"));
+        }
+        Ok(Dataset {
+            name,
+            dtypes,
+            shapes,
+            inputs,
+            options,
+            source: (Attrs::new(), Vec::new()),
+            reads_files,
+            rule,
+            depth,
+            cardinality: OnceLock::new(),
+            fingerprint: OnceLock::new(),
+            batch_size: OnceLock::new(),
+        })
     }
 
     pub(crate) fn cardinality(&self) -> i64 {
-        self.rule.cardinality()
+        *self.cardinality.get_or_init(|| self.rule.cardinality())
     }
 
     /// Begins a pass.
@@ -114,6 +148,10 @@ impl Dataset {
 
     /// The batch size that the transformations of the pipeline tell; `None` if they do not.
     pub(crate) fn batch_size(&self) -> Option<i64> {
+        *self.batch_size.get_or_init(|| self.find_batch_size())
+    }
+
+    fn find_batch_size(&self) -> Option<i64> {
         if let Some(size) = self.rule.batch_size() {
             return Some(size);
         }
@@ -138,6 +176,9 @@ impl Dataset {
     /// # Errors
     /// `InvalidArgument` for inputs whose elements cannot be compared.
     pub(crate) fn fingerprint(&self) -> Result<u64> {
+        if let Some(&known) = self.fingerprint.get() {
+            return Ok(known);
+        }
         let mut hasher = DefaultHasher::new();
         self.name.hash(&mut hasher);
         for (name, value) in self.source.0.iter().filter(|(name, _)| !name.starts_with('_')) {
@@ -149,7 +190,7 @@ impl Dataset {
         for input in &self.inputs {
             input.fingerprint()?.hash(&mut hasher);
         }
-        Ok(hasher.finish())
+        Ok(*self.fingerprint.get_or_init(|| hasher.finish()))
     }
 
     /// The variant tensor that ops pass on.

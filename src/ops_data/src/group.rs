@@ -1,5 +1,6 @@
 //! Datasets that sort elements into groups by the key that a function gives them.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -81,19 +82,23 @@ impl Rule for ByWindow {
                     continue;
                 };
                 let key: i64 = self.key.scalar(ctx, element.clone(), KEY)?;
-                if !groups.contains_key(&key) {
-                    let must = "`window_size_func` must return a scalar int64.";
-                    let size: i64 = self.size.scalar(ctx, vec![Tensor::scalar(key)], must)?;
-                    require!(size > 0, "Window size must be greater than zero, but got {size}.");
-                    groups.insert(key, (size, Vec::new()));
-                }
-                if let Some((size, group)) = groups.get_mut(&key) {
-                    group.push(element);
-                    if group.len() as i64 == *size {
-                        let group = std::mem::take(group);
-                        groups.remove(&key);
-                        current = Some(self.reduced(&nested, key, group)?);
+                let (size, group) = match groups.entry(key) {
+                    Entry::Occupied(group) => group.into_mut(),
+                    Entry::Vacant(place) => {
+                        let must = "`window_size_func` must return a scalar int64.";
+                        let size: i64 = self.size.scalar(ctx, vec![Tensor::scalar(key)], must)?;
+                        require!(
+                            size > 0,
+                            "Window size must be greater than zero, but got {size}."
+                        );
+                        place.insert((size, Vec::new()))
                     }
+                };
+                group.push(element);
+                if group.len() as i64 == *size {
+                    let group = std::mem::take(group);
+                    groups.remove(&key);
+                    current = Some(self.reduced(&nested, key, group)?);
                 }
             }
         })

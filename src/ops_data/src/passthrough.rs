@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tfcore_base::{Result, require};
-use tfcore_framework::{Registry, Resource, shape_fns};
+use tfcore_base::{Result, require, unimplemented_error};
+use tfcore_framework::{AttrValue, Registry, Resource, shape_fns};
 use tfcore_tensor::{TString, Tensor};
 
 use crate::args::{Args, Build, dataset_kernel, handle_shape, transformation};
@@ -55,9 +55,8 @@ pub(crate) fn register(r: &mut Registry) {
     }
     // `GetOptions(input_dataset: variant) -> serialized_options: string`, of all datasets of the pipeline.
     r.op("GetOptions").shape(shape_fns::scalar).compute(|ctx| {
-        let mut options = Vec::new();
-        collect_options(&from_tensor(ctx.input(0)?)?, &mut options);
-        ctx.set_output(0, Tensor::scalar(TString::from(&options[..])));
+        let dataset = from_tensor(ctx.input(0)?)?;
+        ctx.set_output(0, Tensor::scalar(TString::from(&dataset.options[..])));
         Ok(())
     });
     for (name, kind) in [
@@ -116,12 +115,6 @@ fn options(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
     forward(args)
 }
 
-/// Options of datasets nearer to the sources come first; a reader lets later ones win.
-fn collect_options(dataset: &Handle, options: &mut Vec<u8>) {
-    dataset.inputs.iter().for_each(|input| collect_options(input, options));
-    options.extend_from_slice(&dataset.options);
-}
-
 fn optimize(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
     require!(args.tensor("optimizations")?.rank() == 1, "optimizations must be a vector");
     forward(args)
@@ -163,7 +156,7 @@ fn auto_shard(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
         return forward(args);
     }
     let dataset = crate::dataset::from_tensor(args.tensor("input_dataset")?)?;
-    let of_files = reads_files(&dataset);
+    let of_files = dataset.reads_files;
     if policy == FILE && !of_files {
         return Err(tfcore_base::not_found!(
             "Did not find a shardable source, walked to a node which is not a dataset"
@@ -175,11 +168,6 @@ fn auto_shard(args: &mut Args<'_, '_>) -> Result<Arc<dyn Rule>> {
         ));
     }
     Ok(Arc::new(Sharded { input: args.dataset("input_dataset")?, workers, index }))
-}
-
-fn reads_files(dataset: &Handle) -> bool {
-    ["TFRecord", "TextLine", "FixedLengthRecord", "CSV"].contains(&dataset.name.as_str())
-        || dataset.inputs.iter().any(reads_files)
 }
 
 /// Each `workers`-th element.
@@ -281,22 +269,62 @@ impl Rule for AssertPrev {
     fn iterate(self: Arc<Self>, ctx: &IterContext) -> Result<Iter> {
         let mut at = Some(self.input.clone());
         for (offset, expected) in self.transformations.iter().enumerate() {
-            if expected.contains("attr") {
-                return Err(tfcore_base::unimplemented_error!(
-                    "AssertPrevDataset: attrs of transformations are not compared: {expected}"
-                ));
-            }
             let found = at.as_ref().map_or("", |dataset| &dataset.name);
-            let name =
-                expected.trim().strip_prefix("name: \"").and_then(|rest| rest.strip_suffix('"'));
+            let is_met = match &at {
+                Some(dataset) => matches(dataset, expected)?,
+                None => false,
+            };
             require!(
-                name.is_some_and(|name| transformation(name) == found) && !found.is_empty(),
+                is_met,
                 "Failure checking transformations at offset {offset}: Asserted {expected} but encountered {found}."
             );
             at = at.and_then(|dataset| dataset.inputs.first().cloned());
         }
         self.input.iterate(ctx)
     }
+}
+
+/// True if a dataset was made by a node like the one in text: `name: "MapDataset" attr { key: "f" value { b: true } }`.
+///
+/// # Errors
+/// `Unimplemented` for attrs other than numbers, booleans and strings.
+fn matches(dataset: &Handle, expected: &str) -> Result<bool> {
+    let words: Vec<&str> = expected.split_whitespace().collect();
+    let text = |word: &str| word.strip_prefix('"')?.strip_suffix('"').map(str::to_string);
+    let (["name:", name], mut attrs) = words.split_at(words.len().min(2)) else {
+        return Ok(false);
+    };
+    if text(name).is_none_or(|name| transformation(&name) != dataset.name) {
+        return Ok(false);
+    }
+    while let [first, rest @ ..] = attrs {
+        let (["{", "key:", key, "value", "{", kind, value, "}", "}"], rest) =
+            rest.split_at(rest.len().min(9))
+        else {
+            return Err(unimplemented_error!("AssertPrevDataset: {expected} cannot be compared"));
+        };
+        let Some(found) = text(key).and_then(|key| dataset.source.0.get(&key).cloned()) else {
+            return Ok(false);
+        };
+        let is_same = match (*first, *kind, found) {
+            ("attr", "b:", AttrValue::Bool(found)) => value.parse() == Ok(found),
+            ("attr", "i:", AttrValue::Int(found)) => value.parse() == Ok(found),
+            ("attr", "f:", AttrValue::Float(found)) => value.parse() == Ok(found),
+            ("attr", "s:", AttrValue::String(found)) => {
+                text(value).is_some_and(|text| text.as_bytes() == &*found)
+            }
+            _ => {
+                return Err(unimplemented_error!(
+                    "AssertPrevDataset: {expected} cannot be compared"
+                ));
+            }
+        };
+        if !is_same {
+            return Ok(false);
+        }
+        attrs = rest;
+    }
+    Ok(true)
 }
 
 struct Sleep {

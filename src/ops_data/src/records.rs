@@ -525,8 +525,7 @@ mod tests {
         let mut damaged = whole;
         damaged[13] ^= 1;
         assert!(read(damaged).unwrap_err().message().starts_with("corrupted record at 0"));
-        // The checksum of CRC32C's check value, masked by the published formula.
-        let check = 0xe306_9283u32;
-        assert_eq!(masked(b"123456789"), ((check >> 15) | (check << 17)).wrapping_add(0xa282_ead8));
+        // CRC32C's check value is e3069283; the rest is done by hand.
+        assert_eq!(masked(b"123456789"), 0xc78a_b0e5);
     }
 }

@@ -2,7 +2,9 @@
 
 use tfcore_base::{Code, DType, Result};
 use tfcore_framework::testing::{registry_of, run_op_in, step, tensor};
-use tfcore_framework::{AttrList, AttrValue, Registry, Step};
+use tfcore_framework::{
+    AttrList, AttrValue, Attrs, Callable, Caller, FunctionLookup, Registry, Step,
+};
 use tfcore_tensor::{PartialShape, Tensor};
 
 use std::sync::Arc;
@@ -50,6 +52,116 @@ impl Ops {
         let found =
             run_op_in(&self.step, &self.registry, "DatasetCardinality", &[], vec![dataset.clone()]);
         found.unwrap()[0].scalar_value().unwrap()
+    }
+}
+
+/// The functions `tens(n)`, a dataset of the numbers `10 n .. 11 n`, and `double(n)`.
+struct Functions;
+
+struct Function(String);
+
+impl FunctionLookup for Functions {
+    fn function(&self, name: &str, _: &Attrs, _: &str) -> Result<Arc<dyn Callable>> {
+        Ok(Arc::new(Function(name.to_string())))
+    }
+
+    fn threads(&self) -> usize {
+        2
+    }
+}
+
+impl Callable for Function {
+    fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn call(&self, args: Vec<Tensor>, _: &Caller) -> Result<Vec<Tensor>> {
+        let n: i64 = args[0].scalar_value()?;
+        match self.0.as_str() {
+            "tens" => Ops::new().run("RangeDataset", &[], &[10 * n, 11 * n, 1].map(Tensor::scalar)),
+            _ => Ok(vec![Tensor::scalar(2 * n)]),
+        }
+    }
+}
+
+/// A dataset op with the function `f`.
+fn with_function(ops: &Ops, op: &str, f: &str, inputs: &[Tensor]) -> Tensor {
+    let attrs = [("f", AttrValue::func(f, Attrs::new())), ("Targuments", AttrValue::types([]))];
+    ops.run(op, &attrs, inputs).unwrap().remove(0)
+}
+
+fn ops_with_functions() -> Ops {
+    let mut ops = Ops::new();
+    ops.step = Arc::new(Step {
+        device: ops.step.device.clone(),
+        functions: Some(Arc::new(Functions)),
+        ..Step::default()
+    });
+    ops
+}
+
+fn slices(ops: &Ops, values: &[i64]) -> Tensor {
+    let attrs = [("Toutput_types", AttrValue::types([DType::INT64])), shapes()];
+    let values = vec![tensor(&[values.len() as i64], values)];
+    run_op_in(&ops.step, &ops.registry, "TensorSliceDataset", &attrs, values).unwrap().remove(0)
+}
+
+/// The orders are the reference's.
+#[test]
+fn datasets_in_turn() {
+    let ops = ops_with_functions();
+    let numbers = slices(&ops, &[1, 5, 0, 2, 3, 4]);
+    for (block, expected) in [
+        (1, [10, 50, 51, 52, 20, 53, 21, 54, 30, 40, 31, 41, 32, 42, 43]),
+        (2, [10, 50, 51, 52, 53, 20, 21, 54, 30, 31, 40, 41, 32, 42, 43]),
+        (3, [10, 50, 51, 52, 53, 54, 20, 21, 30, 31, 32, 40, 41, 42, 43]),
+    ] {
+        let inputs = [numbers.clone(), Tensor::scalar(2i64), Tensor::scalar::<i64>(block)];
+        let dataset = with_function(&ops, "InterleaveDataset", "tens", &inputs);
+        assert_eq!(ops.all(&dataset), expected);
+    }
+    let flat = with_function(&ops, "FlatMapDataset", "tens", &[slices(&ops, &[2, 0, 1])]);
+    assert_eq!(ops.all(&flat), [20, 21, 10]);
+}
+
+#[test]
+fn functions_of_elements() {
+    let ops = ops_with_functions();
+    let numbers: Vec<i64> = (0..100).collect();
+    let doubles: Vec<i64> = (0..100).map(|number| 2 * number).collect();
+    let map = with_function(&ops, "MapDataset", "double", &[slices(&ops, &numbers)]);
+    assert_eq!(ops.all(&map), doubles);
+    let inputs = [slices(&ops, &numbers), Tensor::scalar(3i64)];
+    let map = with_function(&ops, "ParallelMapDatasetV2", "double", &inputs);
+    assert_eq!(ops.all(&map), doubles);
+    assert_eq!(ops.cardinality(&map), -2);
+    let prefetched = ops.dataset("PrefetchDataset", &[map, Tensor::scalar(4i64)]);
+    assert_eq!(ops.all(&prefetched), doubles);
+}
+
+/// As the reference divides them.
+#[test]
+fn batches_in_parts() {
+    let ops = Ops::new();
+    let batch = [ops.range(5), Tensor::scalar(5i64), Tensor::scalar(false)];
+    let batch = ops.dataset("BatchDatasetV2", &batch);
+    let names = [("container", AttrValue::string("")), ("shared_name", AttrValue::string("parts"))];
+    let iterator = ops.run("IteratorV2", &names, &[]).unwrap().remove(0);
+    let fourths = ops.dataset("RebatchDataset", &[batch.clone(), Tensor::scalar(4i64)]);
+    let sizes = [batch, tensor(&[3], &[2i64, 0, 1]), Tensor::scalar(false)];
+    let sizes = ops.dataset("RebatchDatasetV2", &sizes);
+    for (dataset, expected) in [
+        (fourths, vec![vec![0i64, 1], vec![2, 3], vec![4], vec![]]),
+        (sizes, vec![vec![0, 1], vec![], vec![2], vec![3, 4], vec![]]),
+    ] {
+        let inputs = vec![dataset, iterator.clone()];
+        run_op_in(&ops.step, &ops.registry, "MakeIterator", &[], inputs).unwrap();
+        for part in expected {
+            let next = ops.run("IteratorGetNext", &[], std::slice::from_ref(&iterator)).unwrap();
+            assert_eq!(next[0].as_slice::<i64>().unwrap(), part);
+        }
+        let end = ops.run("IteratorGetNext", &[], std::slice::from_ref(&iterator));
+        assert_eq!(end.unwrap_err().code(), Code::OutOfRange);
     }
 }
 
@@ -167,4 +279,22 @@ fn pipelines_may_be_long_but_not_without_measure() {
         ops.run("DatasetToSingleElement", &[], &[dataset]).unwrap_err().message(),
         "Dataset had more than one element."
     );
+}
+
+#[test]
+fn shared_inputs_are_asked_once() {
+    let ops = Ops::new();
+    let mut dataset = ops.range(1);
+    for _ in 0..62 {
+        dataset = ops.dataset("ConcatenateDataset", &[dataset.clone(), dataset]);
+    }
+    assert_eq!(ops.cardinality(&dataset), 1 << 62);
+    let fingerprint = |dataset: &Tensor| {
+        let inputs = vec![dataset.clone()];
+        run_op_in(&ops.step, &ops.registry, "DatasetFingerprint", &[], inputs).unwrap()[0]
+            .scalar_value::<u64>()
+            .unwrap()
+    };
+    assert_eq!(fingerprint(&dataset), fingerprint(&dataset));
+    assert_ne!(fingerprint(&ops.range(1)), fingerprint(&ops.range(2)));
 }
