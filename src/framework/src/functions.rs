@@ -9,7 +9,6 @@ use tfcore_tensor::Tensor;
 
 use crate::Attrs;
 use crate::cancellation::Cancellation;
-use crate::step::Step;
 
 /// The functions that a step's kernels may call: those of its session.
 pub trait FunctionLookup: Send + Sync {
@@ -41,11 +40,4 @@ pub struct Caller {
     pub cancellation: Arc<Cancellation>,
     /// So many calls of this kind are nested already: a function may call itself through a kernel.
     pub depth: u32,
-}
-
-impl Caller {
-    /// A kernel of this step, which ends with it.
-    pub fn of(step: &Step) -> Caller {
-        Caller { cancellation: step.cancellation.clone(), depth: step.depth }
-    }
 }

@@ -8,7 +8,7 @@ use tfcore_files::Files;
 use tfcore_tensor::BufferPool;
 
 use crate::cancellation::Cancellation;
-use crate::functions::FunctionLookup;
+use crate::functions::{Caller, FunctionLookup};
 use crate::rendezvous::Rendezvous;
 use crate::resource::{Resource, ResourceManager, StepContainer, downcast};
 use crate::value::Value;
@@ -47,6 +47,11 @@ impl Step {
 }
 
 impl Step {
+    /// Whom a function is called for by a kernel of the step: the call ends with the step.
+    pub fn caller(&self) -> Caller {
+        Caller { cancellation: self.cancellation.clone(), depth: self.depth }
+    }
+
     /// The functions that kernels may call.
     ///
     /// # Errors

@@ -258,7 +258,7 @@ impl IterContext {
     pub(crate) fn of(ctx: &OpContext<'_>) -> IterContext {
         let step = ctx.step();
         IterContext {
-            caller: Caller::of(step),
+            caller: step.caller(),
             files: step.files.clone(),
             buffers: step.buffers.clone(),
             nested: 0,

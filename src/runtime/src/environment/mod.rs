@@ -222,7 +222,7 @@ mod tests {
     fn call_from(ctx: &mut OpContext<'_>, name: &str) -> Result<()> {
         let step = ctx.step();
         let function = step.functions()?.function(name, &Attrs::default(), &step.device)?;
-        let results = function.call(vec![ctx.take_input(0)?], &Caller::of(step))?;
+        let results = function.call(vec![ctx.take_input(0)?], &step.caller())?;
         ctx.set_output(0, results[0].clone());
         Ok(())
     }
