@@ -1,9 +1,10 @@
-//! Encoded pictures: `DecodePng` and its relatives, `EncodePng`.
+//! Encoded pictures: `DecodePng`, `DecodeJpeg` and their relatives, `EncodePng`.
 //!
-//! JPEG, JPEG XL and WebP are recognised and refused by name.
+//! JPEG XL and WebP are recognised and refused by name.
 
 mod bmp;
 mod gif;
+mod jpeg;
 mod jpeg_shape;
 mod png;
 
@@ -27,6 +28,10 @@ pub(crate) fn register(r: &mut Registry) {
             Ok(())
         })
         .cpu(|init| decode(init, Wanted::Gif));
+    // `DecodeJpeg(contents: string; channels, ratio, fancy_upscaling, try_recover_truncated, acceptable_fraction, dct_method)
+    // -> image: uint8`; `DecodeAndCropJpeg(contents, crop_window: int32[4]; ...)` with top, left, height and width.
+    r.op("DecodeJpeg").shape(image_shape).cpu(|init| decode(init, Wanted::Jpeg));
+    r.op("DecodeAndCropJpeg").shape(crop_shape).cpu(|init| decode(init, Wanted::Crop));
     r.op("DecodeImage").shape(any_shape).cpu(|init| decode(init, Wanted::Any));
 
     // `EncodePng(image: T; compression) -> contents: string`, for each image of a batch.
@@ -46,6 +51,8 @@ enum Wanted {
     Png,
     Bmp,
     Gif,
+    Jpeg,
+    Crop,
     Any,
 }
 
@@ -65,6 +72,21 @@ fn any_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
     if ctx.attrs.bool("expand_animations")? {
         ctx.set_output(0, PartialShape::unknown());
     }
+    Ok(())
+}
+
+/// The height and width are those of a constant crop window.
+fn crop_shape(ctx: &mut InferenceContext<'_>) -> Result<()> {
+    image_shape(ctx)?;
+    let channels = ctx.output(0).dim(2);
+    let window = shape_ops::with_rank(ctx.input(1), 1)?;
+    shape_ops::with_value(window.dim(0), 4)?;
+    let size = |value: i64| if value < 0 { Dim::fresh() } else { Dim::new(value) };
+    let [rows, cols] = match ctx.operand_i64s(1)?.as_deref() {
+        Some(&[_, _, rows, cols]) => [size(rows), size(cols)],
+        _ => [Dim::fresh(), Dim::fresh()],
+    };
+    ctx.set_output(0, [rows, cols, channels].into_iter().collect());
     Ok(())
 }
 
@@ -109,6 +131,7 @@ fn decode(init: &KernelInit<'_>, wanted: Wanted) -> Result<Box<dyn Kernel>> {
         Wanted::Any => attrs.bool("expand_animations")?,
         other => other == Wanted::Gif,
     };
+    let options = jpeg_options(init, wanted)?;
     let dtype = init.output_dtypes[0];
     kernel(move |ctx: &mut OpContext<'_>| {
         let contents = ctx.input(0)?;
@@ -133,9 +156,25 @@ fn decode(init: &KernelInit<'_>, wanted: Wanted) -> Result<Box<dyn Kernel>> {
             let picture = bmp::decode(bytes, channels)?;
             return deliver(ctx, picture, None, wanted);
         }
-        let refused = if bytes.starts_with(b"\xff\xd8\xff") {
-            "JPEG"
-        } else if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+        if bytes.starts_with(b"\xff\xd8\xff") {
+            require!(channels != 4, "JPEG does not support 4 channels");
+            require!(
+                wanted != Wanted::Bmp,
+                "Trying to decode JPEG format using DecodeBmp op. Use `decode_jpeg` or `decode_image` instead."
+            );
+            let crop = match wanted {
+                Wanted::Crop => Some(crop_window(ctx.input(1)?)?),
+                _ => None,
+            };
+            let mut picture = jpeg::decode(bytes, channels, options, crop)?;
+            if let (DType::UINT16, Pixels::Narrow(pixels)) = (dtype, &picture.pixels) {
+                // Unlike those of other formats, the largest value does not stay the largest.
+                let wide = pixels.iter().map(|&value| u16::from(value) << 8);
+                picture.pixels = Pixels::Wide(tfcore_base::try_collect(wide)?);
+            }
+            return deliver(ctx, picture, None, wanted);
+        }
+        let refused = if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
             "WebP"
         } else if bytes.starts_with(b"\xff\x0a") || bytes.starts_with(b"\0\0\0\x0cJXL ") {
             "JPEG XL"
@@ -146,6 +185,38 @@ fn decode(init: &KernelInit<'_>, wanted: Wanted) -> Result<Box<dyn Kernel>> {
         };
         Err(unimplemented_error!("Decoding {refused} images is not supported"))
     })
+}
+
+/// The attrs of `DecodeJpeg`; their defaults for ops without them.
+fn jpeg_options(init: &KernelInit<'_>, wanted: Wanted) -> Result<jpeg::Options> {
+    if !matches!(wanted, Wanted::Jpeg | Wanted::Crop) {
+        return Ok(jpeg::Options::default());
+    }
+    let attrs = init.attrs;
+    let ratio = attrs.int("ratio")?;
+    require!(matches!(ratio, 1 | 2 | 4 | 8), "ratio must be 1, 2, 4, or 8, got {ratio}");
+    let method = match attrs.str("dct_method")? {
+        "" | "INTEGER_FAST" => jpeg::Method::Fast,
+        "INTEGER_ACCURATE" => jpeg::Method::Accurate,
+        _ => {
+            return Err(invalid!(
+                "dct_method must be one of {{'', 'INTEGER_FAST', 'INTEGER_ACCURATE'}}"
+            ));
+        }
+    };
+    Ok(jpeg::Options {
+        ratio: ratio as usize,
+        fancy_upscaling: attrs.bool("fancy_upscaling")?,
+        try_recover_truncated: attrs.bool("try_recover_truncated")?,
+        acceptable_fraction: attrs.float("acceptable_fraction")?,
+        method,
+    })
+}
+
+fn crop_window(window: &Tensor) -> Result<jpeg::Crop> {
+    require!(window.rank() == 1, "crop_window must be 1-D, got shape {}", window.shape());
+    let window = window.as_slice::<i32>()?;
+    window.try_into().map_err(|_| invalid!("crop_size must have four elements [{}]", window.len()))
 }
 
 /// Sets the output: a picture or, with a number of frames, an animation, whose frames stand one below the other.
