@@ -1,4 +1,4 @@
-//! Encoded pictures: `DecodePng`, `DecodeJpeg` and their relatives, `EncodePng`.
+//! Encoded pictures: `DecodePng`, `DecodeJpeg` and their relatives, `EncodePng`, `EncodeJpegVariableQuality`.
 //!
 //! JPEG XL and WebP are recognised and refused by name.
 
@@ -43,6 +43,16 @@ pub(crate) fn register(r: &mut Registry) {
             Ok(())
         })
         .cpu(encode_png);
+
+    // `EncodeJpegVariableQuality(images: uint8, quality: int32) -> contents: string`, for one image, with chroma of half the
+    // size.
+    r.op("EncodeJpegVariableQuality")
+        .shape(|ctx| {
+            shape_ops::with_rank(ctx.input(0), 3)?;
+            ctx.set_output(0, PartialShape::scalar());
+            Ok(())
+        })
+        .compute(encode_jpeg);
 }
 
 /// An op that decodes.
@@ -258,6 +268,29 @@ fn deliver(
             out.zip(pixels).for_each(|(out, value)| *out = f32::from(value) * (1.0 / 65535.0));
         }
     })
+}
+
+/// The largest width and height of a file.
+const MAX_JPEG_SIZE: usize = 65500;
+
+fn encode_jpeg(ctx: &mut OpContext<'_>) -> Result<()> {
+    let (image, quality) = (ctx.input(0)?, ctx.input(1)?);
+    let shape = image.shape();
+    require!(image.rank() == 3, "image must be 3-dimensional{shape}");
+    require!(shape.count() < i32::MAX as usize, "Cannot encode images with >= max int32 elements");
+    require!(quality.rank() == 0, "quality must be scalar: {}", quality.shape());
+    let quality = quality.scalar_value::<i32>()?;
+    require!((0..=100).contains(&quality), "quality must be in [0,100], got {quality}");
+    let dims = shape.to_usizes();
+    let [height, width, channels] = [dims[0], dims[1], dims[2]];
+    require!(matches!(channels, 1 | 3), "image must have 1 or 3 channels, got {shape}");
+    let sizes = 1..=MAX_JPEG_SIZE;
+    if !sizes.contains(&height) || !sizes.contains(&width) || height * width >= 1 << 29 {
+        return Err(Error::new(Code::Internal, "JPEG encoding failed"));
+    }
+    let file = jpeg::encode(image.as_slice::<u8>()?, width, height, channels, quality);
+    ctx.set_output(0, Tensor::from_slice(Shape::scalar(), &[TString::from(&file[..])])?);
+    Ok(())
 }
 
 fn encode_png(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {
