@@ -153,7 +153,19 @@ fn decode(init: &KernelInit<'_>, wanted: Wanted) -> Result<Box<dyn Kernel>> {
         let contents = contents.scalar_value::<TString>()?;
         let bytes = contents.as_bytes();
         require!(!bytes.is_empty(), "Input is empty.");
-        if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+        let is_png = bytes.starts_with(b"\x89PNG\r\n\x1a\n");
+        let is_bmp = bytes.starts_with(b"BM");
+        if wanted == Wanted::Crop && (is_png || is_bmp || bytes.starts_with(b"GIF8")) {
+            let found = match (is_png, is_bmp) {
+                (true, _) => "PNG",
+                (_, true) => "BMP",
+                _ => "GIF",
+            };
+            return Err(invalid!(
+                "DecodeAndCropJpeg operation can run on JPEG only, but detected {found}."
+            ));
+        }
+        if is_png {
             let picture = png::decode(bytes, channels, dtype != DType::UINT8)?;
             return deliver(ctx, picture, None, wanted);
         }
@@ -162,7 +174,11 @@ fn decode(init: &KernelInit<'_>, wanted: Wanted) -> Result<Box<dyn Kernel>> {
             let (picture, frames) = gif::decode(bytes, animates)?;
             return deliver(ctx, picture, animates.then_some(frames), wanted);
         }
-        if bytes.starts_with(b"BM") {
+        if is_bmp {
+            require!(
+                wanted != Wanted::Jpeg,
+                "Trying to decode BMP format using a wrong op. Use `decode_bmp` or `decode_image` instead. Op used: DecodeJpeg"
+            );
             let picture = bmp::decode(bytes, channels)?;
             return deliver(ctx, picture, None, wanted);
         }
