@@ -1,4 +1,4 @@
-//! Encoded pictures: `DecodePng`, `DecodeJpeg` and their relatives, `EncodePng`.
+//! Encoded pictures: `DecodePng`, `DecodeJpeg` and their relatives, `EncodePng`, `EncodeJpegVariableQuality`.
 //!
 //! JPEG XL and WebP are recognised and refused by name.
 
@@ -43,6 +43,16 @@ pub(crate) fn register(r: &mut Registry) {
             Ok(())
         })
         .cpu(encode_png);
+
+    // `EncodeJpegVariableQuality(images: uint8, quality: int32) -> contents: string`, for one image, with chroma of half the
+    // size.
+    r.op("EncodeJpegVariableQuality")
+        .shape(|ctx| {
+            shape_ops::with_rank(ctx.input(0), 3)?;
+            ctx.set_output(0, PartialShape::scalar());
+            Ok(())
+        })
+        .compute(encode_jpeg);
 }
 
 /// An op that decodes.
@@ -143,7 +153,19 @@ fn decode(init: &KernelInit<'_>, wanted: Wanted) -> Result<Box<dyn Kernel>> {
         let contents = contents.scalar_value::<TString>()?;
         let bytes = contents.as_bytes();
         require!(!bytes.is_empty(), "Input is empty.");
-        if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+        let is_png = bytes.starts_with(b"\x89PNG\r\n\x1a\n");
+        let is_bmp = bytes.starts_with(b"BM");
+        if wanted == Wanted::Crop && (is_png || is_bmp || bytes.starts_with(b"GIF8")) {
+            let found = match (is_png, is_bmp) {
+                (true, _) => "PNG",
+                (_, true) => "BMP",
+                _ => "GIF",
+            };
+            return Err(invalid!(
+                "DecodeAndCropJpeg operation can run on JPEG only, but detected {found}."
+            ));
+        }
+        if is_png {
             let picture = png::decode(bytes, channels, dtype != DType::UINT8)?;
             return deliver(ctx, picture, None, wanted);
         }
@@ -152,7 +174,11 @@ fn decode(init: &KernelInit<'_>, wanted: Wanted) -> Result<Box<dyn Kernel>> {
             let (picture, frames) = gif::decode(bytes, animates)?;
             return deliver(ctx, picture, animates.then_some(frames), wanted);
         }
-        if bytes.starts_with(b"BM") {
+        if is_bmp {
+            require!(
+                wanted != Wanted::Jpeg,
+                "Trying to decode BMP format using a wrong op. Use `decode_bmp` or `decode_image` instead. Op used: DecodeJpeg"
+            );
             let picture = bmp::decode(bytes, channels)?;
             return deliver(ctx, picture, None, wanted);
         }
@@ -258,6 +284,29 @@ fn deliver(
             out.zip(pixels).for_each(|(out, value)| *out = f32::from(value) * (1.0 / 65535.0));
         }
     })
+}
+
+/// The largest width and height of a file.
+const MAX_JPEG_SIZE: usize = 65500;
+
+fn encode_jpeg(ctx: &mut OpContext<'_>) -> Result<()> {
+    let (image, quality) = (ctx.input(0)?, ctx.input(1)?);
+    let shape = image.shape();
+    require!(image.rank() == 3, "image must be 3-dimensional{shape}");
+    require!(shape.count() < i32::MAX as usize, "Cannot encode images with >= max int32 elements");
+    require!(quality.rank() == 0, "quality must be scalar: {}", quality.shape());
+    let quality = quality.scalar_value::<i32>()?;
+    require!((0..=100).contains(&quality), "quality must be in [0,100], got {quality}");
+    let dims = shape.to_usizes();
+    let [height, width, channels] = [dims[0], dims[1], dims[2]];
+    require!(matches!(channels, 1 | 3), "image must have 1 or 3 channels, got {shape}");
+    let sizes = 1..=MAX_JPEG_SIZE;
+    if !sizes.contains(&height) || !sizes.contains(&width) || height * width >= 1 << 29 {
+        return Err(Error::new(Code::Internal, "JPEG encoding failed"));
+    }
+    let file = jpeg::encode(image.as_slice::<u8>()?, width, height, channels, quality);
+    ctx.set_output(0, Tensor::from_slice(Shape::scalar(), &[TString::from(&file[..])])?);
+    Ok(())
 }
 
 fn encode_png(init: &KernelInit<'_>) -> Result<Box<dyn Kernel>> {

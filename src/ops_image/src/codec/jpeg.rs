@@ -1,5 +1,6 @@
 //! JPEG, pixel by pixel as libjpeg-turbo decodes it. Arithmetic coding is not supported.
 
+mod encode;
 mod frame;
 mod idct;
 mod sample;
@@ -10,6 +11,7 @@ mod tests;
 use tfcore_base::{Result, invalid};
 
 use super::{Picture, Pixels};
+pub(super) use encode::encode;
 use frame::{Found, Frame};
 pub(crate) use idct::Method;
 use sample::{Space, Upsampler, Window};
